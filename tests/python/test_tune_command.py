@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from netpipe.cli.tune import with_goals_joined
 from netpipe.contents import toml
+from netpipe.records import Rank, Run, Variant
 from netpipe.session import Request
 from netpipe.tuning import stops
 from netpipe.tuning.formats import files
 from netpipe.tuning.job import Job, described
 from netpipe.tuning.library import NO_LIBRARY
+from netpipe.tuning.measuring.bench import layers
 from netpipe.tuning.search.goals import goal
 from netpipe.tuning.search.space import Space
 from netpipe.tuning.search.variants import Changes
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
         ((), "name the VARIANT to tune, such as tcp"),
         (("tcp", "--goal", "speed"), "there is no goal 'speed'; choose one of latency"),
         (("tcp", "--goal", "profile=nothing.jsonl"), "--goal profile=nothing.jsonl: No such file"),
+        (("tcp", "--goal", "profile", "nothing.jsonl"), "--goal profile=nothing.jsonl: No such file"),
+        (("--goal=profile", "nothing.jsonl", "tcp"), "--goal profile=nothing.jsonl: No such file"),
+        (("tcp", "--goal", "profile"), "--goal profile needs a name; write profile=FILE"),
+        (("tcp", "--goal", "collective", "-q"), "--goal collective needs a name; write collective=NAME"),
         (("tcp", "--only", "sndbuff"), "has no such setting to tune; did you mean 'sndbuf'?"),
         (("tcp", "--time", "2"), "--time 2 is too short for 1 variant; give 5 s or more"),
         (("tcp", "unix", "--time", "8"), "--time 8 is too short for 2 variants; give 10 s or more"),
@@ -58,6 +65,22 @@ def test_collectives_of_what_is_no_library_are_not_available(netpipe: Netpipe) -
     assert said.code in (2, 3)
     assert said.err.startswith("netpipe: ")
     assert not Path("tune").exists()
+
+
+def test_a_goal_with_its_name_is_one_word_or_two() -> None:
+    for kind, name in (("profile", "calls.jsonl"), ("collective", "bcast")):
+        joined = [f"--goal={kind}={name}", "tcp"]
+        for words in (["--goal", kind, name], [f"--goal={kind}", name], ["--goal", f"{kind}={name}"]):
+            assert with_goals_joined([*words, "tcp"]) == joined
+    plain = ["tcp", "--goal=latency", "--time", "5", "--", "--goal", "profile"]
+    assert with_goals_joined(["tcp", "--goal", "latency", "--time", "5", "--", "--goal", "profile"]) == plain
+
+
+def test_that_other_processors_are_not_tried_unasked_is_said(netpipe: Netpipe) -> None:
+    words = ("tcp", "--goal", "latency", "--time", "30")
+    said = " ".join(netpipe("tune", *words).out.split())
+    assert "Not searched unless --only names it: placement (which processors the ranks run on" in said
+    assert "placement (" not in " ".join(netpipe("tune", *words, "--only", "sndbuf").out.split())
 
 
 def test_a_folder_with_other_files_is_not_touched(netpipe: Netpipe) -> None:
@@ -118,6 +141,34 @@ def test_of_several_variants_the_most_serious_counts(
     assert said.code == worst
     assert said.out == ""
     assert said.err.count("\n") == sum(code in (3, 4) for code in codes)
+
+
+@pytest.mark.parametrize(
+    ("module", "below", "keys"),
+    [
+        ("pvm", "tcp", {"net.core.wmem_max", "net.ipv4.tcp_autocorking"}),
+        ("libfabric", "tcp", {"net.core.wmem_max", "net.ipv4.tcp_autocorking"}),
+        ("libfabric", "udp", {"net.core.wmem_max"}),
+        ("udp", "unix", {"net.core.wmem_max"}),
+        ("mpi@openmpi", "ucx", {"net.core.wmem_max", "net.ipv4.tcp_autocorking"}),
+        ("pvm", "unix", set()),
+        ("unix", "pipe", set()),
+    ],
+)
+def test_settings_of_the_kernel_are_named_for_every_layer_over_ip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, below: str, keys: set[str]
+) -> None:
+    """By what the layer says it stands on: libfabric with the provider tcp, and an MPI whose UCX uses TCP, do."""
+    for key, value in {"net.core.wmem_max": "212992", "net.ipv4.tcp_autocorking": "1"}.items():
+        path = table.path_of(key, tmp_path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value)
+    monkeypatch.setattr(table.candidates, "__defaults__", (tmp_path, (), True))
+    rank = Rank(rank=0, settings={"below_stands_on": "tcp"} if below == "ucx" else {})
+    run = Run([Variant(variant="the start", module=module, below=below, ranks=[rank])])
+    outcome = Outcome("the start", "latency", tuned="the start", layers=layers(run))
+    Job(Request(), goal("latency"), 5.0, tmp_path)._system(outcome, tmp_path, 0.0)
+    assert {one.key for one in outcome.system} == keys
 
 
 def test_what_was_tuned_between_hosts_is_measured_between_them(netpipe: Netpipe, tmp_path: Path) -> None:

@@ -262,6 +262,10 @@ def test_candidates_are_what_this_kernel_has(kernel: Path) -> None:
     }
 
 
+def test_settings_of_tcp_are_no_candidates_for_datagrams(kernel: Path) -> None:
+    assert {one.key for one in table.candidates(kernel, tcp=False)} == {"net.core.wmem_max"}
+
+
 def test_what_cannot_be_written_is_no_candidate(kernel: Path) -> None:
     table.path_of("net.core.wmem_max", kernel).chmod(0o444)
     assert "net.core.wmem_max" not in {one.key for one in table.candidates(kernel)}

@@ -141,7 +141,14 @@ def test_sizes_that_take_the_start_too_long_are_left_out() -> None:
     assert max(size for _, size in less.probes) == 512 << 10
 
 
-@pytest.mark.parametrize("text", ["", "speed", "latency=1", "collective", "profile", "collective="])
+@pytest.mark.parametrize("text", ["collective", "profile", "collective=", "profile="])
+def test_a_goal_without_its_name_is_told_how_to_write_it(text: str) -> None:
+    kind = text.removesuffix("=")
+    with pytest.raises(Failure, match=f"--goal {kind} needs a name; write {kind}="):
+        goal(text)
+
+
+@pytest.mark.parametrize("text", ["", "speed", "latency=1"])
 def test_what_is_no_goal_is_refused_with_those_that_are(text: str) -> None:
     with pytest.raises(Failure, match="choose one of latency"):
         goal(text)

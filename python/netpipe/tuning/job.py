@@ -47,6 +47,7 @@ CONFIRM = "confirm.jsonl"
 SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
 SYSTEM = 0.4  # of the time, with `apply`
 PLACING = 0.3  # where placements are tried
+OVER_IP = {"tcp", "udp", "sctp"}  # layers to which settings of the kernel and of interfaces matter
 LAUNCHING = ("hosts", "launcher", "launcher-args", "remote-shell")  # fields of a Request, and options
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
 
@@ -128,6 +129,12 @@ class Job:
                     return
 
     def _space(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
+        libs, made = self._settings(start, module)
+        if self.only or self._placing:
+            return libs, made
+        return libs, replace(made, left_out={**made.left_out, placement.NAME: placement.LEFT_OUT})
+
+    def _settings(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
         libs = library(module)
         only = [name for name in self.only if name != placement.NAME]
         if self.goal.name.startswith(COLLECTIVE):
@@ -187,10 +194,13 @@ class Job:
 
     def _system(self, outcome: Outcome, folder: Path, until_s: float) -> None:
         """Settings of the kernel: named, and with `apply` tried."""
-        if not any("congestion" in one for one in outcome.settings.values()):
-            return  # it records no connection of TCP
+        over = {layer for of in (outcome.variant, outcome.tuned) for layer in outcome.layers.get(of, ())}
+        if any("congestion" in one for one in outcome.settings.values()):  # a connection of TCP
+            over.add("tcp")
+        if not over & OVER_IP:
+            return
         devices = nic.devices_to(self._hosts)
-        outcome.system = tuple(candidates(devices=devices))
+        outcome.system = tuple(candidates(devices=devices, tcp="tcp" in over))
         outcome.notes += [one for device in devices for one in nic.refusals(device)]
         if not self.apply or outcome.interrupted or not outcome.system:
             return
