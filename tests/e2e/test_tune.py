@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from netpipe.records import Run
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+BEYOND_S = 10.0  # of --time: to start, to ask the modules, and to end what was begun
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,39 @@ def test_a_layer_that_is_tuned_has_nothing_to_gain(layer: Path, tmp_path: Path) 
     assert done.code == 0
     assert not done.outcome["gains"]
     assert done.outcome["least_gain_seen"] > 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        pytest.param(("tunable", "--only", "buffer,useless", "--goal", "latency"), 10, id="a gain is found"),
+        pytest.param(("tunable:mode=fast,buffer=256k", "--goal", "curve"), 10, id="candidates hang and die"),
+        pytest.param(("tcp:sndbuf=8k,rcvbuf=8k", "--goal", "throughput"), 15, id="the start is slow"),
+        pytest.param(("shm", "--only", "placement", "--pin", "0,0"), 10, id="placements take turns"),
+    ],
+)
+def test_a_search_ends_within_its_time(
+    layer: Path, tmp_path: Path, words: tuple[str, ...], seconds: int
+) -> None:
+    """Or as much later as docs/how-to/tune.md says: what was begun is ended as Ctrl-C ends it, and a rank that hangs
+    has as long as --timeout says.
+    """
+    timeout_s = 2
+    began_s = time.monotonic()
+    done = tune(
+        tmp_path / "out",
+        *words,
+        "--module",
+        str(layer),
+        "--timeout",
+        str(timeout_s),
+        "--time",
+        str(seconds),
+    )
+    took_s = time.monotonic() - began_s
+    assert done.code in (0, 4), done.err  # 4: nothing was compared in time
+    assert took_s <= seconds + timeout_s + BEYOND_S, done.err
 
 
 @pytest.mark.deep

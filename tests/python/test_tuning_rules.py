@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from simulated_tuning import QUIET, Machine, Truth
 
 from netpipe.libraries import families
 from netpipe.reading.estimate import Estimate, unsure
+from netpipe.records import Point
 from netpipe.session import Request
 from netpipe.tuning.collectives import PerSize, choice, shortfall
 from netpipe.tuning.library import Library
 from netpipe.tuning.log import Log
+from netpipe.tuning.measuring.bench import GRACE_S, Measured
 from netpipe.tuning.measuring.ratios import Verdict
-from netpipe.tuning.search.goals import goal
+from netpipe.tuning.search.goals import Place, goal
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START, Start
 from netpipe.tuning.tune import Outcome
@@ -27,12 +30,18 @@ ALGORITHM, RULES, HAN = "coll_tuned_bcast_algorithm", "dynamic_rules_filename", 
 WORDS = "1 linear, 6 binomial"
 
 
-def tuned(folder: Path, truth: Truth, hosts: str | None = None) -> tuple[Outcome, Machine]:
-    """A search for the algorithms of a broadcast of Open MPI 5."""
+def tuned(
+    folder: Path,
+    truth: Truth,
+    hosts: str | None = None,
+    kind: type[Machine] = Machine,
+    operation: str = "bcast",
+) -> tuple[Outcome, Machine]:
+    """A search for the algorithms of an operation of Open MPI 5."""
     assert OPEN_MPI is not None
-    machine = Machine(
+    machine = kind(
         Start.of("made:a=1"),
-        goal("collective=bcast"),
+        goal(f"collective={operation}"),
         Request(["made:a=1"], hosts=hosts),
         False,
         truth=truth,
@@ -126,6 +135,28 @@ def test_where_rules_make_the_librarys_own_choice_slower_it_is_not_kept(tmp_path
     (said,) = (note for note in outcome.notes if note.startswith("rules for bcast"))
     assert said == "rules for bcast: 8 B to 8 KiB linear, 32 KiB to 512 KiB binomial"
     assert len(outcome.began) == 2, "the library's own choice is no candidate"
+
+
+class SlowReduce(Machine):
+    """A reduce that takes minutes, and a launcher so slow that all else takes its whole time."""
+
+    def session(
+        self, variants: Sequence[str], places: Sequence[Place], *more: Any, **keywords: Any
+    ) -> Measured:
+        slow = any("what=reduce" in pattern for pattern, _ in places)
+        self.open_s = 100.0 if slow else 4.0
+        return super().session(variants, places, *more, **keywords)
+
+    def _launch(self, *arguments: Any) -> list[Point]:
+        self.now_s += self.open_s
+        return super()._launch(*arguments)
+
+
+def test_the_comparison_with_other_operations_is_within_the_time_too(tmp_path: Path) -> None:
+    """It has a tenth of it, and may take the grace that every session has."""
+    _, machine = tuned(tmp_path, library_that(1.0), kind=SlowReduce, operation="allreduce")
+    assert any("what=reduce" in pattern for pattern, _ in machine.sessions[-1][1])
+    assert machine.now_s <= 60.0 + GRACE_S
 
 
 def test_the_choice_is_against_what_rules_leave() -> None:

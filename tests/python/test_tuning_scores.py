@@ -209,6 +209,6 @@ def test_a_collective_is_held_against_others_only_where_they_were_measured(made:
     found = Outcome("mpi@x", "collective=allreduce")
     bench = SimpleNamespace(session=lambda *_: SimpleNamespace(run=made), measurements=1)
     tuner = SimpleNamespace(bench=bench, watch=lambda _: None)
-    PerSize._check_guideline(tuner, found, 1.0)  # type: ignore[arg-type]
+    PerSize._check_guideline(tuner, found, 1.0, 2.0)  # type: ignore[arg-type]
     (said,) = found.notes
     assert said.startswith(note)

@@ -93,11 +93,14 @@ class PerSize(Tuner):
         if self._alone is not None and found.verdict is not None:
             found.notes += shortfall(found.verdict, self._alone.inverse())
         if not found.interrupted:
-            self._check_guideline(found, reserve_s)
+            left_s = max(self.until_s + reserve_s - self.bench.clock(), 0.0)
+            self._check_guideline(found, reserve_s, left_s + GRACE_S)
         return found
 
-    def _check_guideline(self, found: Outcome, seconds: float) -> None:
-        """Whether other operations that do the same together are faster, before and after."""
+    def _check_guideline(self, found: Outcome, seconds: float, limit_s: float) -> None:
+        """Whether other operations that do the same together are faster, before and after. `seconds`: of measuring,
+        which is ended after `limit_s`.
+        """
         operation = found.goal.partition("=")[2]
         others = GUIDELINES.get(operation, ())
         if not others or not same_size(operation, others):
@@ -108,7 +111,7 @@ class PerSize(Tuner):
         ]
         self.watch(f"comparing {operation} with {' and '.join(others)}")
         budget_s = seconds / (len(variants) * (1 + len(others)))
-        measured = self.bench.session(variants, places, budget_s, 2 * seconds + GRACE_S)
+        measured = self.bench.session(variants, places, budget_s, limit_s)
         found.measurements = self.bench.measurements
         try:
             broken = list(judge(Reading(measured.run)))
