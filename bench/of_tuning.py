@@ -53,8 +53,10 @@ EACH_S = 0.3  # and of a curve of it
 # Its best are measured again, in so many fresh launches as the tuner has to prove its answer in, and so long each.
 AGAIN, AGAIN_LAUNCHES, AGAIN_S = 5, 5, 5.0
 MORE_S = 60.0  # for what a command needs besides
-LINK = ("--rate", "1g", "--delay", "50us")  # of the lab
+RATE = "1g"  # of the link in the lab
 LAB = "tuning"
+COLLECTIVES = tuple(f"collective={name}" for name in ("allreduce", "alltoall", "bcast", "reduce"))
+FACTOR = 5.0  # that the paper of 2002 gained over a slow card with small buffers
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,8 @@ def exhaustive(case: Case, winner: dict[str, str], pin: str, rounds: int) -> Loo
 # --------------------------------------------------------------------------------------------------------------- rows
 
 
-def row(case: Case, rounds: int, where: Sequence[str] = ()) -> list[Result]:
-    """One provoked case. `where`: words before the commands."""
+def row(case: Case, rounds: int, where: Sequence[str] = (), least: float = 0.0) -> list[Result]:
+    """One provoked case. `where`: words before the commands. `least`: times as fast that it is to become; 0: any."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = tuned(case, folder, where)
     placed = next((word for word, one in outcome["placements"].items() if one["gains"]), "")
@@ -209,6 +211,9 @@ def row(case: Case, rounds: int, where: Sequence[str] = ()) -> list[Result]:
     settings += [f"--pin {placed}"] if placed else []
     # Of a gain from 1 to times / best, so much was reached: 100 % where nothing is faster than the answer.
     reached = math.log(times) / math.log(times / looked.best) if times > 1 else 0.0
+    factor = Result(
+        "tuning", f"{case.name}: the paper's factor", f"{times:.3g}", "", "", f">= {least:g}", times >= least
+    )
     return [
         Result(
             "tuning",
@@ -228,6 +233,7 @@ def row(case: Case, rounds: int, where: Sequence[str] = ()) -> list[Result]:
             "<= 5 %",
             share <= 0.05,
         ),
+        *([factor] if least else []),
     ]
 
 
@@ -286,12 +292,14 @@ def one_core(rounds: int) -> list[Result]:
 
 
 @contextlib.contextmanager
-def lab() -> Iterator[tuple[str, ...]]:
-    """Two hosts with a slow, far link between them. Raises MissingError where none can be made."""
+def lab(delay: str) -> Iterator[tuple[str, ...]]:
+    """Two hosts with a slow link between them that delays packets so long each way, such as 50us. Raises MissingError
+    where none can be made.
+    """
     if shutil.which("ip") is None:
         raise MissingError("a lab needs ip: apt install iproute2")
     done = subprocess.run(
-        netpipe("lab", "up", "--hosts", "2", "--name", LAB, *LINK, "-q"),
+        netpipe("lab", "up", "--hosts", "2", "--name", LAB, "--rate", RATE, "--delay", delay, "-q"),
         capture_output=True,
         text=True,
         timeout=MORE_S,
@@ -305,12 +313,18 @@ def lab() -> Iterator[tuple[str, ...]]:
         subprocess.run(netpipe("lab", "down", LAB, "-q"), timeout=MORE_S, check=False)
 
 
-def link(rounds: int) -> list[Result]:
-    """The 2002 paper's slow card: a link of 1 Gb/s with a delay, and buffers of 16 KiB."""
-    with lab() as hosts:
-        only = "sndbuf,rcvbuf,nodelay,quickack,congestion"
-        case = Case("1 Gb/s, 50 us away", "tcp:sndbuf=16k,rcvbuf=16k", "throughput", only, (), {}, hosts)
-        return row(case, rounds, netpipe("lab", "exec", hosts[0], "--"))
+def link(delay: str, size: str, least: float = 0.0) -> Callable[[int], list[Result]]:
+    """Buffers of this size over a link with this delay."""
+
+    def compare(rounds: int) -> list[Result]:
+        """A slow card with small buffers, as in the paper of 2002: a link of 1 Gb/s with a delay."""
+        with lab(delay) as hosts:
+            only = "sndbuf,rcvbuf,nodelay,quickack,congestion"
+            start = f"tcp:sndbuf={size},rcvbuf={size}"
+            case = Case(f"1 Gb/s, {delay} away", start, "throughput", only, (), {}, hosts)
+            return row(case, rounds, netpipe("lab", "exec", hosts[0], "--"), least)
+
+    return compare
 
 
 # --------------------------------------------------------------------------------------------------- nothing to gain
@@ -343,36 +357,45 @@ def no_false_gain(variant: Callable[[], str], goal_name: str, only: str) -> Call
     return compare
 
 
-def defaults(_rounds: int) -> list[Result]:
-    """What could be gained over the defaults of the libraries that were added, collectives and point to point."""
+def defaults(goals: Sequence[str], ranks: int = 2) -> Callable[[int], list[Result]]:
+    """For these goals, with so many ranks."""
+
+    def compare(_rounds: int) -> list[Result]:
+        """What could be gained over the defaults of the libraries that were added?"""
+        return [gained_over(name, what, ranks) for name in tunable_libraries() for what in goals]
+
+    return compare
+
+
+def tunable_libraries() -> Sequence[str]:
+    """The modules of the Open MPIs and MPICHs that were added."""
     names = [one.name for one in added.all_() if one.name.startswith("mpi@")]
     listed = {one["name"]: one for one in native.list_()["modules"]}
     known: Sequence[str] = [name for name in names if name in listed and library(listed[name]).tunables.known]
     if not known:
         raise MissingError("no Open MPI or MPICH was added: netpipe modules add")
-    results = []
-    for name in known:
-        for what in ("latency", "throughput", "collective=allreduce", "collective=bcast"):
-            with tempfile.TemporaryDirectory() as folder:
-                outcome = tuned(Case("defaults", name, what, ""), folder)
-            times = outcome["times_as_fast"]
-            settings = ",".join(f"{key}={value}" for key, value in outcome["settings"].items())
-            shown = "nothing to gain"
-            if outcome["gains"] and times:
-                shown = f"{times['value']:.3g} [{times['low']:.3g} {times['high']:.3g}] times as fast"
-            seen = outcome["least_gain_seen"]
-            results.append(
-                Result(
-                    "defaults",
-                    f"{name}, {what}: {settings or START}",
-                    shown,
-                    "",
-                    f"would have seen {seen - 1:.1%}" if seen else "",
-                    "none",
-                    True,
-                )
-            )
-    return results
+    return known
+
+
+def gained_over(name: str, what: str, ranks: int) -> Result:
+    """What the tuner gains over the defaults of a module, for a goal."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = tuned(Case("defaults", name, what, "", ("--ranks", str(ranks))), folder)
+    times = outcome["times_as_fast"]
+    settings = ",".join(f"{key}={value}" for key, value in outcome["settings"].items())
+    shown = "nothing to gain"
+    if outcome["gains"] and times:
+        shown = f"{times['value']:.3g} [{times['low']:.3g} {times['high']:.3g}] times as fast"
+    seen = outcome["least_gain_seen"]
+    return Result(
+        "defaults",
+        f"{name}, {what}, {ranks} ranks: {settings or START}",
+        shown,
+        "",
+        f"would have seen {seen - 1:.1%}" if seen else "",
+        "none",
+        True,
+    )
 
 
 COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
@@ -382,14 +405,17 @@ COMPARISONS: dict[str, Callable[[int], list[Result]]] = {
     "tuning_lamd": lamd,
     "tuning_transport": transport,
     "tuning_one_core": one_core,
-    "tuning_link": link,
+    "tuning_link": link("50us", "16k"),
+    "tuning_far_link": link("100us", "8k", FACTOR),
     # `busy_poll` asks a device, and the loopback has none; messages in shared memory use no TCP of Open MPI.
     "no_false_gain_latency": no_false_gain(lambda: "tcp", "latency", "busy_poll"),
     "no_false_gain_throughput": no_false_gain(lambda: "tcp", "throughput", "busy_poll"),
     "no_false_gain_mpi": no_false_gain(
         lambda: module_of("Open MPI"), "latency", "OMPI_MCA_btl_tcp_links,OMPI_MCA_btl_tcp_endpoint_cache"
     ),
-    "tunable_defaults": defaults,
+    "tunable_defaults": defaults(("latency", "throughput")),
+    "tunable_collectives": defaults(COLLECTIVES),
+    "tunable_collectives_of_4": defaults(COLLECTIVES, 4),
 }
 
 

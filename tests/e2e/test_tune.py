@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from netpipe.records import Run
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+BEYOND_S = 10.0  # of --time: to start, to ask the modules, and to end what was begun
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,9 @@ def test_what_was_set_is_read_back(tuned: Tuned) -> None:
     assert effect["said"].startswith("buffer_bytes=")
 
 
-def test_the_configuration_it_writes_is_one_that_run_takes(tuned: Tuned, layer: Path, tmp_path: Path) -> None:
-    words = ["--config", str(tuned.folder / "tuned.toml"), "--module", str(layer), "--dry-run", "--json"]
+def test_the_configuration_it_writes_is_one_that_run_takes(tuned: Tuned, tmp_path: Path) -> None:
+    """It names the file of the module, too."""
+    words = ["--config", str(tuned.folder / "tuned.toml"), "--dry-run", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "netpipe", "run", *words],
         cwd=tmp_path,
@@ -178,6 +181,39 @@ def test_a_layer_that_is_tuned_has_nothing_to_gain(layer: Path, tmp_path: Path) 
     assert done.code == 0
     assert not done.outcome["gains"]
     assert done.outcome["least_gain_seen"] > 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        pytest.param(("tunable", "--only", "buffer,useless", "--goal", "latency"), 10, id="a gain is found"),
+        pytest.param(("tunable:mode=fast,buffer=256k", "--goal", "curve"), 10, id="candidates hang and die"),
+        pytest.param(("tcp:sndbuf=8k,rcvbuf=8k", "--goal", "throughput"), 15, id="the start is slow"),
+        pytest.param(("shm", "--only", "placement", "--pin", "0,0"), 10, id="placements take turns"),
+    ],
+)
+def test_a_search_ends_within_its_time(
+    layer: Path, tmp_path: Path, words: tuple[str, ...], seconds: int
+) -> None:
+    """Or as much later as docs/how-to/tune.md says: what was begun is ended as Ctrl-C ends it, and a rank that hangs
+    has as long as --timeout says.
+    """
+    timeout_s = 2
+    began_s = time.monotonic()
+    done = tune(
+        tmp_path / "out",
+        *words,
+        "--module",
+        str(layer),
+        "--timeout",
+        str(timeout_s),
+        "--time",
+        str(seconds),
+    )
+    took_s = time.monotonic() - began_s
+    assert done.code in (0, 4), done.err  # 4: nothing was compared in time
+    assert took_s <= seconds + timeout_s + BEYOND_S, done.err
 
 
 @pytest.mark.deep
@@ -256,6 +292,28 @@ def test_rules_that_are_written_for_a_library_are_in_force(
     times = {(p.variant, p.size_bytes): p.median_ns for p in result.run.points}
     ratio = times[names[1], 1 << 20] / times[names[0], 1 << 20]
     assert max(ratio, 1 / ratio) > 1.1
+
+
+@pytest.mark.deep
+def test_a_file_of_rules_that_open_mpi_cannot_read_is_said(
+    with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open MPI ignores it without a word. The start sends segments of 64 bytes, so that other algorithms gain."""
+    from netpipe.libraries.openmpi import rules
+    from netpipe.session import Request
+    from netpipe.tuning.job import Job
+    from netpipe.tuning.search.goals import goal
+
+    (added,) = with_mpis.need("openmpi")
+    monkeypatch.setattr(rules, "_classic", lambda *_: "no rules\n")
+    slow = {"use_dynamic_rules": "1", "bcast_algorithm": "3", "bcast_algorithm_segmentsize": "64"}
+    variables = ";".join(f"OMPI_MCA_coll_tuned_{name}={value}" for name, value in slow.items())
+    base = Request([f"{added.name}:env={variables}"], settings={"timeout": "5"})
+    job = Job(base, goal("collective=bcast"), 60.0, tmp_path / "out")
+    job.run()
+    (outcome,) = job.outcomes
+    assert any(note.startswith("the rules had no effect") for note in outcome.notes), outcome.notes
+    assert not (tmp_path / "out" / "bcast-rules.conf").exists()
 
 
 @pytest.mark.deep

@@ -30,11 +30,15 @@ FOLDER = Path("/tuned")
 WORDS = {"1": "basic_linear", "3": "recursive_doubling", "4": "ring"}
 
 
-def tuned(family: str = "", variables: dict[str, str] | None = None, **more: str) -> Tuned:
+def tuned(
+    family: str = "",
+    variables: dict[str, str] | None = None,
+    options: dict[str, tuple[str, ...]] | None = None,
+) -> Tuned:
     of = FAMILIES[family].tunables if family and FAMILIES[family].tunables else None
     return Tuned(
         "x:a=1", "x:a=2", Changes.of({"a": "2"}), "1.3 times as fast", family,
-        **({"tunables": of} if of else {}), variables=variables or {}, **more,
+        **({"tunables": of} if of else {}), variables=variables or {}, options=options or {},
     )  # fmt: skip
 
 
@@ -51,11 +55,25 @@ def chosen(
 
 def test_the_configuration_measures_both_beside_each_other(tmp_path: Path) -> None:
     path = tmp_path / "tuned.toml"
-    path.write_text(files(tuned(pattern="collective:what=bcast", ranks="4"))["tuned.toml"])
+    options = {"pattern": ("collective:what=bcast", "pingpong"), "hosts": ("A:2,B:2",), "ranks": ("4",)}
+    path.write_text(files(tuned(options=options))["tuned.toml"])
     whole = toml(path, "configuration")
     assert whole == {
-        "run": {"variants": ["x:a=1", "x:a=2"], "pattern": ["collective:what=bcast"], "ranks": "4"}
+        "run": {
+            "variants": ["x:a=1", "x:a=2"],
+            "pattern": ["collective:what=bcast", "pingpong"],
+            "hosts": "A:2,B:2",
+            "ranks": "4",
+        }
     }
+
+
+def test_the_command_line_measures_where_and_how_the_tuner_did() -> None:
+    options = {"hosts": ("A,B",), "remote-shell": ("ssh -p 2222",), "module": ("/a.so", "/b.so")}
+    ours, launcher = files(tuned("openmpi", {"OMPI_MCA_btl": "self"}, options))["command.txt"].splitlines()
+    more = "--hosts A,B --remote-shell 'ssh -p 2222' --module /a.so --module /b.so"
+    assert ours == f"netpipe run x:a=1 x:a=2 {more}"
+    assert launcher == "mpirun -n 2 -x OMPI_MCA_btl=self PROGRAM"
 
 
 def test_a_layer_of_its_own_has_no_file_for_a_library() -> None:
@@ -242,6 +260,10 @@ def test_candidates_are_what_this_kernel_has(kernel: Path) -> None:
         ("net.ipv4.tcp_wmem", "4096 16384 16777216"),
         ("net.ipv4.tcp_congestion_control", "reno"),
     }
+
+
+def test_settings_of_tcp_are_no_candidates_for_datagrams(kernel: Path) -> None:
+    assert {one.key for one in table.candidates(kernel, tcp=False)} == {"net.core.wmem_max"}
 
 
 def test_what_cannot_be_written_is_no_candidate(kernel: Path) -> None:

@@ -141,7 +141,14 @@ def test_sizes_that_take_the_start_too_long_are_left_out() -> None:
     assert max(size for _, size in less.probes) == 512 << 10
 
 
-@pytest.mark.parametrize("text", ["", "speed", "latency=1", "collective", "profile", "collective="])
+@pytest.mark.parametrize("text", ["collective", "profile", "collective=", "profile="])
+def test_a_goal_without_its_name_is_told_how_to_write_it(text: str) -> None:
+    kind = text.removesuffix("=")
+    with pytest.raises(Failure, match=f"--goal {kind} needs a name; write {kind}="):
+        goal(text)
+
+
+@pytest.mark.parametrize("text", ["", "speed", "latency=1"])
 def test_what_is_no_goal_is_refused_with_those_that_are(text: str) -> None:
     with pytest.raises(Failure, match="choose one of latency"):
         goal(text)
@@ -202,6 +209,6 @@ def test_a_collective_is_held_against_others_only_where_they_were_measured(made:
     found = Outcome("mpi@x", "collective=allreduce")
     bench = SimpleNamespace(session=lambda *_: SimpleNamespace(run=made), measurements=1)
     tuner = SimpleNamespace(bench=bench, watch=lambda _: None)
-    PerSize._check_guideline(tuner, found, 1.0)  # type: ignore[arg-type]
+    PerSize._check_guideline(tuner, found, 1.0, 2.0)  # type: ignore[arg-type]
     (said,) = found.notes
     assert said.startswith(note)

@@ -10,6 +10,8 @@ import pytest
 from netpipe.failure import Failure
 from netpipe.tuning.search.space import number_of, space, written
 from netpipe.tuning.search.variants import START, Changes, Start
+from netpipe.tuning.telling import details
+from netpipe.tuning.tune import Outcome
 
 
 def option(name: str, kind: str, default: str, **more: Any) -> dict[str, Any]:
@@ -36,6 +38,8 @@ TABLE = [
     option("congestion", "text", ""),
     option("wait", "choice", "block", choices=["block", "poll"]),
     option("port", "int", "0", min=0, max=65535, tunable=False),
+    option("tls", "text", "", tunable=False),
+    option("set", "text", "", tunable=False),
 ]
 TEXTS = {"congestion": ("cubic", "reno")}
 
@@ -76,9 +80,26 @@ def test_waiting_is_searched_only_by_name() -> None:
     assert [knob.name for knob in chosen.knobs] == ["wait"]
 
 
+def test_settings_whose_values_only_the_user_knows_are_named_with_a_way_to_compare_them() -> None:
+    made = space(TABLE, Start.of("x:eager=8k"), TEXTS)
+    assert made.by_hand == ("tls", "set")
+    assert made.several == "'x:eager=8k,tls=A|B'"
+    assert space(TABLE, Start.of("x"), TEXTS, only=["eager"]).by_hand == ()
+    outcome = Outcome("x:eager=8k", "curve", space=made)
+    assert any(
+        line.startswith("Not searched: tls and set, ") and "netpipe run 'x:eager=8k,tls=A|B'" in line
+        for line in details(outcome)
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("rout", "did you mean 'route'"), ("port", "changes what is measured"), ("zzz", "there are sndbuf")],
+    [
+        ("rout", "did you mean 'route'"),
+        ("port", "changes what is measured"),
+        ("set", r"netpipe run 'x:set=A\|B', and tune the fastest"),
+        ("zzz", "there are sndbuf"),
+    ],
 )
 def test_a_name_that_cannot_be_searched_is_refused(name: str, said: str) -> None:
     with pytest.raises(Failure, match=said) as caught:

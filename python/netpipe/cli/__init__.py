@@ -102,8 +102,23 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Print the version.",
 )
 @config_option
-def group() -> None:
+@click.pass_context
+def group(context: click.Context) -> None:
     """Measure how much of what the hardware can move reaches the application, and which layer loses the rest."""
+    if context.invoked_subcommand != "tune":  # which refuses to begin where they cannot be put back
+        _restore_settings()
+
+
+def _restore_settings() -> None:
+    """Puts back what a `netpipe tune --apply` that was killed has left changed of this machine, before anything is
+    measured on it. Why that cannot be done is said, and the command goes on.
+    """
+    from netpipe.tuning.system.applied import restore_left
+
+    try:
+        restore_left(say)
+    except Failure as failure:
+        say(failure.sentence)
 
 
 def call(arguments: Sequence[str] | None = None) -> int:

@@ -26,6 +26,31 @@ PLAN_OPTIONS = ("ranks", "pin", "buffers", "timeout", "host", "port", "token-fil
 TIMEOUT_S = "5"  # a candidate that hangs costs as much
 
 
+class TuneCommand(measuring.MeasuringCommand):
+    """A command that takes `--goal profile FILE` as `--goal profile=FILE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_goals_joined(args))
+
+
+def with_goals_joined(arguments: list[str]) -> list[str]:
+    """The goals that have a name joined with it: `--goal profile FILE` and `--goal collective NAME`."""
+    from netpipe.tuning.search.goals import COLLECTIVE, PROFILE
+
+    left = list(arguments)
+    found: list[str] = []
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*found, word, *left]
+        if word == "--goal" and left:
+            word = f"--goal={left.pop(0)}"
+        if word in (f"--goal={COLLECTIVE}", f"--goal={PROFILE}") and left and not left[0].startswith("-"):
+            word = f"{word}={left.pop(0)}"
+        found.append(word)
+    return found
+
+
 def complete_goals(context: click.Context, of: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The goals; after collective= the operations, and after profile= files."""
     from netpipe.tuning.search.goals import COLLECTIVE, NAMES, PROFILE
@@ -90,7 +115,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
     return function
 
 
-@click.command(cls=measuring.MeasuringCommand, plan_options=PLAN_OPTIONS, texts={"timeout": TIMEOUT_S})
+@click.command(cls=TuneCommand, plan_options=PLAN_OPTIONS, texts={"timeout": TIMEOUT_S})
 @_options
 def command(**given: Any) -> int:
     """Find faster settings, prove the gain, write them down.
@@ -168,7 +193,11 @@ def show(job: Job, given: dict[str, Any]) -> None:
         if written := job.written.get(outcome.variant):
             names = ", ".join(path.name for path in written)
             folder = written[0].parent
-            lines.append(f"In {folder}: {names}. Try: netpipe run --config {folder}/tuned.toml")
+            configured = any(path.name == "tuned.toml" for path in written)
+            lines.append(
+                f"In {folder}: {names}."
+                + (f" Try: netpipe run --config {folder}/tuned.toml" if configured else "")
+            )
         for line in lines:
             indent = " " * (2 + len(line) - len(line.lstrip()))
             wrapped = textwrap.wrap(

@@ -80,7 +80,8 @@ class Tunables:
     # Rules by size, whose files will be in the folder; None for an operation that the library has no rules for.
     rules: Callable[[Chosen, Path], Rules | None] | None = None
     unruled: frozenset[str] = frozenset()  # algorithms that rules cannot name
-    # Variables without which the choice of an algorithm is ignored.
-    with_algorithm: Callable[[str], Mapping[str, str]] = lambda operation: {}  # noqa: ARG005
+    # Of an operation and a version of the library (empty: not known), the variables without which the choice of an
+    # algorithm is ignored.
+    with_algorithm: Callable[[str, tuple[int, ...]], Mapping[str, str]] = lambda operation, version: {}  # noqa: ARG005
     settings_file: str = ""  # the name of a file of `name = value` that the library reads,
     settings_place: str = ""  # and where

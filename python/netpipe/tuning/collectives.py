@@ -3,13 +3,14 @@
 
 Where the library takes rules by size and number of ranks, each algorithm is measured at each size, each size gets the
 one that was certainly faster than the library's own choice or keeps that choice, and all rules together are confirmed.
+A library may ignore a file of rules without a word, so what they gain is held against what their algorithms gained.
 Where it takes one algorithm for all sizes, that is one setting among others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -21,17 +22,18 @@ from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.library import NO_LIBRARY, Library
 from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S
-from netpipe.tuning.measuring.ratios import Scores, scores
+from netpipe.tuning.measuring.ratios import Scores, Verdict, scores
 from netpipe.tuning.search.goals import COLLECTIVE_SIZES, Goal, Place
 from netpipe.tuning.search.halving import LEAST_GAIN, Failed
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START, Changes, Start
 from netpipe.tuning.tune import Outcome, Tuner
-from netpipe.units import size_text
+from netpipe.units import digits, size_text
 
 # the choice of the library, another call, a device
 NOT_ALGORITHMS = frozenset({"auto", "ignore", "nb", "ccl"})
 SCREENING = 0.5  # of the time of the search
+SAME = Estimate(1.0, 1.0, 1.0)
 GUIDELINE = 0.1  # of all the time: is the operation as fast as others that do the same together?
 
 
@@ -71,6 +73,8 @@ class PerSize(Tuner):
     library: Library = NO_LIBRARY
     folder: Path | None = None
     ranks: int = 2
+    # What the algorithms of the rules take, chosen one by one, over what the start takes; None: there are no rules.
+    _alone: Estimate | None = None
 
     def tune(self, output: Path | None) -> Outcome:
         reserve_s = GUIDELINE * max(self.until_s - self.bench.clock(), 0.0)
@@ -80,12 +84,23 @@ class PerSize(Tuner):
             for name in found.rules:
                 (self.folder / name).unlink()  # nothing has shown that it gains
             found.rules = ()
+        found.effects = tuple(
+            replace(one, said=f"{one.said}, which is its name; that its rules are used shows in the gain")
+            if Path(one.value).name in found.rules
+            else one
+            for one in found.effects
+        )
+        if self._alone is not None and found.verdict is not None:
+            found.notes += shortfall(found.verdict, self._alone.inverse())
         if not found.interrupted:
-            self._check_guideline(found, reserve_s)
+            left_s = max(self.until_s + reserve_s - self.bench.clock(), 0.0)
+            self._check_guideline(found, reserve_s, left_s + GRACE_S)
         return found
 
-    def _check_guideline(self, found: Outcome, seconds: float) -> None:
-        """Whether other operations that do the same together are faster, before and after."""
+    def _check_guideline(self, found: Outcome, seconds: float, limit_s: float) -> None:
+        """Whether other operations that do the same together are faster, before and after. `seconds`: of measuring,
+        which is ended after `limit_s`.
+        """
         operation = found.goal.partition("=")[2]
         others = GUIDELINES.get(operation, ())
         if not others or not same_size(operation, others):
@@ -96,7 +111,7 @@ class PerSize(Tuner):
         ]
         self.watch(f"comparing {operation} with {' and '.join(others)}")
         budget_s = seconds / (len(variants) * (1 + len(others)))
-        measured = self.bench.session(variants, places, budget_s, 2 * seconds + GRACE_S)
+        measured = self.bench.session(variants, places, budget_s, limit_s)
         found.measurements = self.bench.measurements
         try:
             broken = list(judge(Reading(measured.run)))
@@ -111,15 +126,26 @@ class PerSize(Tuner):
         of = self.library.tunables
         if of.rules is None or self.folder is None or not self._has_rules(whole):
             return super().choose(found, whole, until_s)
-        told = self._measured(self.space.candidates, SCREENING, until_s, found)
+        # Between hosts what the choice needs may change the library's own choice, so that is measured too.
+        own = [self._needed] if self.bench.base.hosts and self._needed != START else []
+        told = self._measured([*self.space.candidates, *own], SCREENING, until_s, found)
         promising = [one for one, places in told.items() if any(map(_faster, places.values()))]
-        again = self._measured(promising, 1.0, until_s, found) if promising else {}
+        again = (
+            self._measured(list(dict.fromkeys([*promising, *own])), 1.0, until_s, found) if promising else {}
+        )
         told |= again
+        own_choice = told.pop(self._needed, {})
         names = {dict(one.items)[self._variable]: one for one in told}
-        by_size = choice({name: told[one] for name, one in names.items()}, whole.sizes(whole.counted))
+        by_name = {name: told[one] for name, one in names.items()}
+        by_size = choice(by_name, whole.sizes(whole.counted), own_choice)
         found.compared = frozenset(told)
-        if not any(by_size.values()):
+        taken = {
+            place: by_name[by_size[place[1]]][place] if by_size[place[1]] else own_choice.get(place, SAME)
+            for place in self.bench.goal.counted
+        }
+        if not any(by_size[place[1]] and _faster(times) for place, times in taken.items()):
             return []
+        self._alone = whole.score(taken, dict.fromkeys(taken, 1.0))
         operation, library = whole.name.partition("=")[2], self.library
         chosen = Chosen(operation, self.ranks, by_size, self._words(), library.version, library.file)
         made = of.rules(chosen, self.folder.absolute())
@@ -128,6 +154,11 @@ class PerSize(Tuner):
         for name, text in made.files.items():
             (self.folder / name).write_text(text, encoding="utf-8")
         found.rules = tuple(made.files)
+        if made.files and self.bench.base.hosts:
+            found.notes.append(
+                f"every host needs the rules at the same path, {self.folder.absolute()}: name a folder that they "
+                "share with -o"
+            )
         found.notes.append(f"rules for {operation}: {_in_words(by_size, self._words())}")
         return [Changes.of(made.variables)]
 
@@ -142,6 +173,12 @@ class PerSize(Tuner):
         return of.tunables.rules(asked, folder.absolute()) is not None
 
     @property
+    def _needed(self) -> Changes:
+        """Without which the library ignores the choice of an algorithm."""
+        operation = self.bench.goal.name.partition("=")[2]
+        return Changes.of(self.library.tunables.with_algorithm(operation, self.library.version))
+
+    @property
     def _variable(self) -> str:
         return self.space.knobs[0].name
 
@@ -153,15 +190,11 @@ class PerSize(Tuner):
         self, some: Sequence[Changes], share: float, until_s: float, found: Outcome
     ) -> dict[Changes, Mapping[Place, Estimate]]:
         """Each algorithm at each size, against the start."""
-        bench, of, told = self.bench, self.library.tunables, {}
+        bench, told = self.bench, {}
         share_s = share * (until_s - bench.clock())
         budget_s = max(LEAST_BUDGET_S, (share_s - GRACE_S) / (len(some) + 1) - self._late_s)
         self.watch(f"measuring {len(some)} algorithm{'s' if len(some) != 1 else ''} at each size")
-        forced = {
-            one: one.merged(Changes.of(of.with_algorithm(bench.goal.name.partition("=")[2])))
-            for one in some
-            if one not in self.avoid
-        }
+        forced = {one: one.merged(self._needed) for one in some if one not in self.avoid}
         left = list(forced)
         while left and until_s - bench.clock() > GRACE_S and not found.interrupted:
             chunk, left = left[:6], left[6:]
@@ -177,7 +210,7 @@ class PerSize(Tuner):
                 if error.variant in names
             }
             told.update(_told(made, names, failed))
-            bench.began.update(chunk)
+            bench.began.update(one for one in chunk if one != self._needed)
             found.failed.update(failed)
             self.log.places(made, names, failed, bench.start)
         return told
@@ -197,17 +230,44 @@ def _faster(times: Estimate) -> bool:
     return times.value * LEAST_GAIN < 1
 
 
-def choice(told: Mapping[str, Mapping[Place, Estimate]], sizes: Sequence[int]) -> dict[int, str]:
+def shortfall(rules: Verdict, alone: Estimate) -> list[str]:
+    """A sentence where rules gain certainly less than their algorithms did, chosen one by one. `alone`: what those did,
+    times as fast as the start.
+    """
+    reached = rules.times_as_fast
+    if not (alone.known and reached.known and alone.low > max(reached.high, LEAST_GAIN)):
+        return []
+    said, may = (
+        ("gain less than their algorithms", "use only some of them")
+        if rules.gains
+        else ("had no effect", "ignore them without a word")
+    )
+    with_, one_by_one = (
+        f"{digits(of.value)} ({digits(of.low)} to {digits(of.high)})" for of in (reached, alone)
+    )
+    sentence = (
+        f"the rules {said}: chosen one by one, their algorithms were {one_by_one} times as fast, and with the rules "
+        f"the library is {with_} times as fast; it may {may}"
+    )
+    return [sentence]
+
+
+def choice(
+    told: Mapping[str, Mapping[Place, Estimate]],
+    sizes: Sequence[int],
+    own: Mapping[Place, Estimate] | None = None,
+) -> dict[int, str]:
     """For each size the algorithm that was certainly faster than the library's own choice; "": that choice. Of several
-    the one that was fastest.
+    the one that was fastest. `own`: what that choice takes over the start, where rules change it; without it, as long.
     """
     chosen = {}
     for size in sizes:
+        most = max([1.0, *(one.low for (_, at), one in (own or {}).items() if at == size and one.known)])
         there = {
             algorithm: times
             for algorithm, places in told.items()
             for (_, at), times in places.items()
-            if at == size and times.known and times.high < 1 and _faster(times)
+            if at == size and times.known and times.high < most and times.value * LEAST_GAIN < most
         }
         chosen[size] = min(there, key=lambda one: there[one].value) if there else ""
     return chosen

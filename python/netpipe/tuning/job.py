@@ -47,6 +47,8 @@ CONFIRM = "confirm.jsonl"
 SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
 SYSTEM = 0.4  # of the time, with `apply`
 PLACING = 0.3  # where placements are tried
+OVER_IP = {"tcp", "udp", "sctp"}  # layers to which settings of the kernel and of interfaces matter
+LAUNCHING = ("hosts", "launcher", "launcher-args", "remote-shell")  # fields of a Request, and options
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
 
 
@@ -127,6 +129,12 @@ class Job:
                     return
 
     def _space(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
+        libs, made = self._settings(start, module)
+        if self.only or self._placing:
+            return libs, made
+        return libs, replace(made, left_out={**made.left_out, placement.NAME: placement.LEFT_OUT})
+
+    def _settings(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
         libs = library(module)
         only = [name for name in self.only if name != placement.NAME]
         if self.goal.name.startswith(COLLECTIVE):
@@ -186,10 +194,13 @@ class Job:
 
     def _system(self, outcome: Outcome, folder: Path, until_s: float) -> None:
         """Settings of the kernel: named, and with `apply` tried."""
-        if not any("congestion" in one for one in outcome.settings.values()):
-            return  # it records no connection of TCP
+        over = {layer for of in (outcome.variant, outcome.tuned) for layer in outcome.layers.get(of, ())}
+        if any("congestion" in one for one in outcome.settings.values()):  # a connection of TCP
+            over.add("tcp")
+        if not over & OVER_IP:
+            return
         devices = nic.devices_to(self._hosts)
-        outcome.system = tuple(candidates(devices=devices))
+        outcome.system = tuple(candidates(devices=devices, tcp="tcp" in over))
         outcome.notes += [one for device in devices for one in nic.refusals(device)]
         if not self.apply or outcome.interrupted or not outcome.system:
             return
@@ -234,7 +245,7 @@ class Job:
 
     def _write(self, outcome: Outcome, libs: Library, folder: Path) -> list[Path]:
         """The settings, in every format that has something to say."""
-        tuned = described(outcome, libs, self.goal, str(self.base.settings.get("ranks", "")))
+        tuned = described(outcome, libs, self.goal, self.base)
         found = []
         for name, text in files(tuned).items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -266,8 +277,8 @@ class Job:
             target.write_bytes(path.read_bytes())
 
 
-def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
-    """What the formats are told of an outcome that gains."""
+def described(outcome: Outcome, libs: Library, what: Goal, base: Request) -> Tuned:
+    """What the formats are told of an outcome that gains. `base` as in Job."""
     pin = placement.best(outcome.placements)
     parts = []
     if outcome.best != START and outcome.verdict is not None:
@@ -277,7 +288,6 @@ def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
     facts = outcome.settings.get(outcome.tuned, {})
     variables = dict(one.partition("=")[::2] for one in facts.get("environment", "").split())
     variables |= {name: value for name, value in facts.items() if name.startswith("UCX_")}
-    pattern = next(iter(what.patterns)) if what.patterns[0] != "pingpong" and len(what.patterns) == 1 else ""
     return Tuned(
         start=outcome.variant,
         variant=outcome.tuned,
@@ -286,10 +296,32 @@ def described(outcome: Outcome, libs: Library, what: Goal, ranks: str) -> Tuned:
         family=libs.family,
         tunables=libs.tunables,
         variables=variables,
-        pattern=pattern,
-        ranks=ranks,
-        pin=pin or ("" if outcome.pin == placement.DEFAULT else outcome.pin),
+        options=_options_of_run(base, what.patterns, pin),
     )
+
+
+def _options_of_run(base: Request, patterns: tuple[str, ...], pin: str) -> dict[str, tuple[str, ...]]:
+    """Those by which `netpipe run` measures as the tuner did: the same hosts, launcher, modules, buffers and placement.
+    How long it may take is its own business, so `timeout` is not among them. Files are named by their whole path, as
+    the run may be started elsewhere.
+    """
+    settings = {
+        key["option"]: str(base.settings[key["name"]])
+        for key in native.keys()["plan_keys"]
+        if key["name"] in base.settings and key["option"] not in (None, "timeout")
+    }
+    if "token-file" in settings:
+        settings["token-file"] = str(Path(settings["token-file"]).absolute())
+    if pin:
+        settings["pin"] = pin
+    launching = {name: getattr(base, name.replace("-", "_")) for name in LAUNCHING}
+    found: dict[str, tuple[str, ...]] = {}
+    found |= {name: (value,) for name, value in {**launching, **settings}.items() if value}
+    if patterns != ("pingpong",):
+        found["pattern"] = patterns
+    if base.modules:
+        found["module"] = tuple(str(Path(file).absolute()) for file in base.modules)
+    return found
 
 
 def _times(what: Verdict) -> str:

@@ -14,6 +14,7 @@ from netpipe.tuning.measuring.ratios import Verdict
 from netpipe.tuning.measuring.turns import Series, take_turns
 
 NAME = "placement"  # what --only calls it
+LEFT_OUT = "which processors the ranks run on, where --pin names none"  # and netpipe has placed them as it knows best
 DEFAULT = "auto"
 NOT_PINNED = "none"  # no placement: the kernel moves the ranks about
 

@@ -134,6 +134,11 @@ def _searched(outcome: Outcome) -> Iterator[str]:
             by_reason.setdefault(why, []).append(name)
         for why, some in by_reason.items():
             yield f"Not searched unless --only names it: {listed(some)} ({why})."
+        if space.by_hand:
+            yield (
+                f"Not searched: {listed(space.by_hand)}, of which netpipe knows no values to try. Measure some beside "
+                f"each other with netpipe run {space.several}, and tune the fastest."
+            )
     if outcome.untried and not nothing_compared(outcome):
         yield f"For {counted(outcome.untried, 'candidate')} there was no time; give more --time."
     yield from _failures(outcome.failed)

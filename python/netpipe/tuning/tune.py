@@ -65,7 +65,10 @@ class Outcome:
     measurements: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
-    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as recorded, by variant
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as recorded, by variant,
+    layers: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # and the layers of each (bench.layers)
     pin: str = ""  # the placement, as --pin takes it,
     placements: dict[str, Verdict] = field(default_factory=dict)  # and what others are; empty: none was tried
     system: tuple[Candidate, ...] = ()  # settings of the kernel that matter to it,
@@ -117,7 +120,7 @@ class Tuner:
         found.measurements = bench.measurements
         found.began = frozenset(bench.began)
         found.avoided = self.avoid
-        found.settings = dict(bench.settings)
+        found.settings, found.layers = dict(bench.settings), dict(bench.layers)
         found.tuned = bench.name(bench.start.variant(found.best))
         return found
 

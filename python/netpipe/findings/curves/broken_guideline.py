@@ -92,7 +92,7 @@ def _remedy(reading: Reading, variant: str, operation: str) -> str:
     chosen = of.algorithm(operation) if of else ""
     if library is None or of is None or not chosen:
         return f"choose another algorithm for {operation} at these sizes (the library's tuned settings)"
-    besides = [f"{name}={value}" for name, value in of.with_algorithm(operation).items()]
+    besides = [f"{name}={value}" for name, value in of.with_algorithm(operation, ()).items()]
     needs = f" (with {' '.join(besides)})" if besides else ""
     return f"choose another algorithm for {operation} at these sizes: {chosen}{needs}"
 

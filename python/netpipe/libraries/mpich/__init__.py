@@ -62,7 +62,7 @@ family(
             rules=rules.rules,
             unruled=rules.UNRULED,
             # Else shared memory comes before the choice (CH4), which is then ignored within a host.
-            with_algorithm=lambda operation: {f"{CVAR}{operation.upper()}_DEVICE_COLLECTIVE": "0"},
+            with_algorithm=lambda operation, _: {f"{CVAR}{operation.upper()}_DEVICE_COLLECTIVE": "0"},
         ),
         remedies={
             "oversubscribed-job": "an MPICH built with --with-device=ch3:sock, which sleeps; with ch4, as it is "

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.openmpi import rules
-from netpipe.libraries.openmpi.rules import DYNAMIC, MCA
+from netpipe.libraries.openmpi.rules import MCA
 from netpipe.libraries.starting.hosts import joined
 from netpipe.libraries.tunables import Parameter, Tunables
 
@@ -75,7 +75,7 @@ TUNABLES = Tunables(
     ),
     algorithm=lambda operation: f"{MCA}coll_tuned_{operation}_algorithm",
     rules=rules.rules,
-    with_algorithm=lambda _: DYNAMIC,
+    with_algorithm=lambda _, version: rules.needed(version),
     settings_file="openmpi-mca-params.conf",
     settings_place="~/.openmpi/mca-params.conf",
 )

@@ -16,6 +16,10 @@ from netpipe.libraries.tunables import Chosen, Rules, steps_of
 
 MCA = "OMPI_MCA_"
 DYNAMIC = {f"{MCA}coll_tuned_use_dynamic_rules": "1"}
+# HAN takes communicators of several hosts before `tuned` does (35 to 30 in 5.0.10; 0 in 4.1), and knows neither rules
+# nor algorithms of `tuned`.
+WITHOUT_HAN = {f"{MCA}coll_han_priority": "0"}
+HAN_FROM = (5,)
 FILE = f"{MCA}coll_tuned_dynamic_rules_filename"
 OWN_CHOICE = 0  # of the algorithms: the library decides
 VERSION_LINE = "rule-file-version-2"  # the first line,
@@ -34,6 +38,11 @@ COLLECTIVES: Mapping[str, tuple[int, bool]] = {
 }
 
 
+def needed(version: tuple[int, ...]) -> dict[str, str]:
+    """The variables without which a choice of algorithms is ignored. `version`: empty where it is not known."""
+    return DYNAMIC | (WITHOUT_HAN if not version or version >= HAN_FROM else {})
+
+
 def rules(of: Chosen, folder: Path) -> Rules | None:
     """None for an operation whose number is not known here."""
     if of.operation not in COLLECTIVES:
@@ -43,7 +52,7 @@ def rules(of: Chosen, folder: Path) -> Rules | None:
         name, text = f"{of.operation}-rules.json", _json(of, steps)
     else:
         name, text = f"{of.operation}-rules.conf", _classic(of, steps)
-    return Rules({**DYNAMIC, FILE: str(folder / name)}, {name: text})
+    return Rules({**needed(of.version), FILE: str(folder / name)}, {name: text})
 
 
 def boundaries(of: Chosen) -> list[tuple[int, int]]:

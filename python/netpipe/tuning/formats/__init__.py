@@ -26,9 +26,8 @@ class Tuned:
     tunables: Tunables = field(default_factory=Tunables)
     # environment of the library, as it was in force
     variables: Mapping[str, str] = field(default_factory=dict)
-    pattern: str = ""  # that was measured, where it is not the ping-pong
-    ranks: str = ""
-    pin: str = ""  # the placement, where it is not the default
+    # How it was measured: options of `netpipe run` without their dashes, several values of one that may be repeated.
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def comment(self) -> str:

@@ -14,15 +14,15 @@ def files(tuned: Tuned) -> dict[str, str]:
 
 
 def commands(tuned: Tuned) -> tuple[str, ...]:
-    more = ["--pattern", tuned.pattern] if tuned.pattern else []
-    more += ["--ranks", tuned.ranks] if tuned.ranks else []
-    more += ["--pin", tuned.pin] if tuned.pin else []
+    more = [
+        word for name, values in tuned.options.items() for value in values for word in (f"--{name}", value)
+    ]
     variants = dict.fromkeys((tuned.start, tuned.variant))
     found = [shlex.join(["netpipe", "run", *variants, *more])]
     family = next((one for one in families() if one.name == tuned.family), None)
     if family is not None and family.launcher is not None and tuned.variables:
         words = family.launcher.passing(tuned.variables)
         program = family.launcher.programs[0]
-        ranks = tuned.ranks or "2"
+        (ranks,) = tuned.options.get("ranks", ("2",))
         found.append(shlex.join([program, "-n", ranks, *words, "PROGRAM"]))
     return tuple(found)

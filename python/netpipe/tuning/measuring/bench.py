@@ -15,6 +15,7 @@ from pathlib import Path
 
 from netpipe.failure import INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.reading.estimate import Estimate
+from netpipe.reading.layers import SEPARATOR, Below
 from netpipe.records import Run
 from netpipe.session import Request, Session
 from netpipe.tuning.measuring.guard import Deadline, Guard
@@ -50,6 +51,7 @@ class Bench:
     measurements: int = 0  # variants times places
     began: set[Changes] = field(default_factory=set)  # candidates that were part of a session
     settings: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of rank 0, by variant
+    layers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by variant, its own and those below it
     names: dict[str, str] = field(default_factory=dict)  # of variants in records, by what was asked for
 
     def name(self, variant: str) -> str:
@@ -103,6 +105,7 @@ class Bench:
         for one in result.run.variants:
             if one.ranks:
                 self.settings[one.variant] = one.ranks[0].settings
+        self.layers.update(layers(result.run))
         stopped = result.exit_code == INTERRUPTED
         if stopped and deadline.passed:
             self.guard.arrived()
@@ -185,6 +188,12 @@ class Bench:
                     return found, again, True
                 copied = again or copied
         return found, copied, measured.interrupted
+
+
+def layers(run: Run) -> dict[str, tuple[str, ...]]:
+    """By variant, the layer that it is and those that it says it stands on, the nearest first."""
+    below = Below(run)
+    return {one.variant: (one.module.partition(SEPARATOR)[0], *below.told(one)) for one in run.variants}
 
 
 def _halves(some: Sequence[Changes]) -> list[Sequence[Changes]]:

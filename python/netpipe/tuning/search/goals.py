@@ -96,6 +96,10 @@ def goal(text: str) -> Goal:
         return Goal(text, places, places, COLLECTIVE_SIZES)
     if name == PROFILE and value:
         return from_profile(Path(value))
+    if name in (COLLECTIVE, PROFILE):
+        raise Failure(
+            USAGE, f"--goal {name} needs a name; write {next(one for one in NAMES if one.startswith(name))}"
+        )
     raise Failure(USAGE, f"there is no goal '{text}'; choose one of {', '.join(NAMES)}")
 
 

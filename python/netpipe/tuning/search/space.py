@@ -13,6 +13,7 @@ follow from that. Parameters of a library that its module has no option for are 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -39,6 +40,10 @@ NOT_SEARCHED = {
     **dict.fromkeys(OF_WAITING, WAITING),
     **dict.fromkeys(OF_CALLING, CALLING),
 }
+
+# Settings by which a library reaches the other side, and collections of further ones. Only the library and the machine
+# know their values, so a user names some.
+BY_HAND = ("tls", "devices", "device", "provider", "set")
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Space:
     # tunable settings that are not searched, and why
     left_out: Mapping[str, str] = field(default_factory=dict)
     transport: str = TRANSPORT  # of the start
+    by_hand: tuple[str, ...] = ()  # settings of BY_HAND that the layer has,
+    several: str = ""  # and the text of several variants that have some values of the first
 
     @property
     def candidates(self) -> tuple[Changes, ...]:
@@ -155,12 +162,27 @@ def space(
     made = [_knob(one, start, texts) for name, one in tunable.items() if name in wanted]
     made += [one for one in parameters if one.name in wanted]
     left_out = {} if only else {name: NOT_SEARCHED[name] for name in tunable if name in NOT_SEARCHED}
+    by_hand = [one["name"] for one in options if not one["tunable"] and one["name"] in BY_HAND]
     return Space(
-        tuple(one for one in made if one.values), left_out, start.settings.get("transport", TRANSPORT)
+        tuple(one for one in made if one.values),
+        left_out,
+        start.settings.get("transport", TRANSPORT),
+        () if only else tuple(by_hand),
+        _several(start, by_hand[0]) if by_hand else "",
     )
 
 
+def _several(start: Start, name: str) -> str:
+    """The start with two values of a setting, for a shell."""
+    return shlex.quote(start.variant(Changes.of({name: "A|B"})))
+
+
 def _unknown(name: str, start: Start, known: Sequence[str], options: Sequence[Mapping[str, Any]]) -> str:
+    if name in BY_HAND and any(one["name"] == name for one in options):
+        return (
+            f"--only {name}: netpipe knows no values of it to try; measure some beside each other with netpipe run "
+            f"{_several(start, name)}, and tune the fastest"
+        )
     if any(one["name"] == name for one in options):
         return f"--only {name}: this option of {start.module} changes what is measured and not how fast it is"
     near = get_close_matches(name, known, n=1)

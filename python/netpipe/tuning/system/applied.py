@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes settings of the kernel and of network interfaces, and puts them back: at the end, after a failure, and, where
-the process was killed, when netpipe tune starts the next time. What was there before is in a file on disk before
-anything is changed, with the network namespace that it belongs to.
+the process was killed, when netpipe starts the next time, whatever its command. What was there before is in a file on
+disk before anything is changed, with the network namespace that it belongs to.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def restore_left(say: Callable[[str], None], root: Path = ROOT, state: Path | No
         if _exists(where):
             raise Failure(
                 USAGE,
-                "an interrupted netpipe tune has left settings changed in another network namespace; run netpipe tune "
+                "an interrupted netpipe tune has left settings changed in another network namespace; run netpipe "
                 f"there, which puts them back, or remove {path}",
             )
         path.unlink(missing_ok=True)  # they ended with their namespace

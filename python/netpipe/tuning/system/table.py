@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which settings of the kernel matter to layers over TCP, and the values worth trying.
+"""Which settings of the kernel matter to layers over IP, and the values worth trying.
 
 Source: Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/net.rst of Linux.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from netpipe.tuning.system import nic
 
 ROOT = Path("/proc/sys")
+OF_TCP = "net.ipv4.tcp_"
 LARGER = 4  # times the present limit
 MOST_BYTES = 256 << 20
 
@@ -89,11 +90,13 @@ def _writable(key: str, root: Path) -> bool:
     return bool(path_of(key, root).stat().st_mode & 0o200)
 
 
-def candidates(root: Path = ROOT, devices: Sequence[str] = ()) -> list[Candidate]:
-    """What can be tried on this machine, and of these network interfaces."""
+def candidates(root: Path = ROOT, devices: Sequence[str] = (), tcp: bool = True) -> list[Candidate]:
+    """What can be tried on this machine, and of these network interfaces. `tcp`: the layer stands on TCP, and not on
+    UDP or SCTP, which obey none of its settings.
+    """
     found: list[Candidate] = []
     for key, meaning, values in TABLE:
-        now = read(key, root)
+        now = read(key, root) if tcp or not key.startswith(OF_TCP) else None
         if now is not None and _writable(key, root):
             found += [Candidate(key, now, value, meaning) for value in values(now, root)]
     for device in devices:
