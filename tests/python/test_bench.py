@@ -229,6 +229,7 @@ def test_a_limit_that_costs_nothing_is_no_threshold_to_be_found() -> None:
     assert of_runs.costs(1024, {512: 90.0, 1024: 130.0}, eager)
     assert not of_runs.costs(1024, {512: 90.0, 1024: 102.0, 2048: 900.0}, eager), "the first size above it"
     assert of_runs.costs(4096, {512: 90.0}, eager), "nothing says that it costs nothing"
+    assert of_runs.costs(1024, {}, eager), "a variant that was not measured is not found"
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:
