@@ -117,7 +117,10 @@ def test_sizes_with_another_schedule_are_refused(netpipe: Netpipe, kind: str) ->
         (("--sizes", "8,16", "--start", "4"), "--start has no effect, because --sizes names all sizes"),
         (("--sizes", "8,16", "--end", "12"), "--end has no effect, because --sizes names all sizes"),
         (("--sizes", "8", "--perturbation", "3"), "--perturbation has no effect, because --sizes names all"),
-        (("--schedule", "powers", "--perturbation", "5"), "--perturbation has no effect, because the schedule"),
+        (
+            ("--schedule", "powers", "--perturbation", "5"),
+            "--perturbation has no effect, because the schedule",
+        ),
         (("--schedule", "adaptive", "--perturbation", "5"), "the schedule is adaptive; leave it out"),
     ],
 )
