@@ -203,18 +203,28 @@ FEW = ("schedule list", "sizes 8,4096")
 OWN = "pingpong:buffers=apart,send_offset=8,recv_offset=16"  # which chooses its own
 
 
-@pytest.mark.parametrize(
-    ("line", "option", "value"),
-    [
-        *(("buffers", "buffers", kind) for kind in BUFFERS),
-        ("send-offset", "send_offset", "64"),
-        ("recv-offset", "recv_offset", "64"),
-    ],
-)
-def test_an_option_of_a_run_is_that_of_every_pattern_without_its_own(
-    line: str, option: str, value: str
-) -> None:
-    plan, sentence = planned("shm", [*ALL, OWN], *FEW, f"{line} {value}")
+OF_A_RUN = [
+    *(("buffers", kind) for kind in BUFFERS),
+    ("send_offset", "64"),
+    ("recv_offset", "64"),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), OF_A_RUN)
+def test_an_option_of_a_run_is_that_of_every_pattern_without_its_own(option: str, value: str) -> None:
+    check_option_of_a_run("shm", option, value)
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_an_option_of_a_run_is_that_of_every_pattern_over_an_mpi(with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    for option, value in OF_A_RUN:
+        check_option_of_a_run(f"mpi@{library}", option, value)
+
+
+def check_option_of_a_run(variant: str, option: str, value: str) -> None:
+    line = f"{option.replace('_', '-')} {value}"
+    plan, sentence = planned(variant, [*ALL, OWN], *FEW, line)
     if plan is None:  # cold memory is gigabytes on some machines
         assert " of buffers on " in sentence
         return
@@ -227,7 +237,7 @@ def test_an_option_of_a_run_is_that_of_every_pattern_without_its_own(
     field = "policy" if option == "buffers" else f"{option}_bytes"
     assert str(plan["buffers"][field]) == value
     if option == "buffers":
-        usual, _ = planned("shm", [*ALL, OWN], *FEW)
+        usual, _ = planned(variant, [*ALL, OWN], *FEW)
         assert usual is not None
         more = {
             name: plan["buffers"][name] / max(1, usual["buffers"][name])
@@ -296,7 +306,7 @@ def test_the_layer_sees_as_many_known_buffers_as_the_label_says(measure: Runner,
 def test_options_of_a_run_are_recorded_and_in_force(measure: Runner) -> None:
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     done = measure(
-        "variant shm:wait=block", "pattern pingpong", "pattern pairs", "ranks 4", f"pin {last},{first},{last},{first}",
+        "variant shm", "pattern pingpong", "pattern pairs", f"pin {last},{first}",
         "buffers fresh", "send-offset 64", "recv-offset 128", "seed 5", "timeout 20", "target 3%", "budget 0.06",
         "launches 2", "verify yes", "schedule list", f"sizes {LARGE}",
     )  # fmt: skip
@@ -304,14 +314,17 @@ def test_options_of_a_run_are_recorded_and_in_force(measure: Runner) -> None:
     (plan,) = done.of("plan")
     wanted = {"seed": 5, "timeout_s": 20, "target": 0.03, "budget_s": 0.06, "launches": 2, "verify": True}
     assert {name: plan[name] for name in wanted} == wanted
-    assert plan["pin"] == [last, first, last, first]
+    assert plan["pin"] == [last, first]
     (opened,) = done.of("variant")
-    assert [rank["cpu"] for rank in opened["ranks"]] == [last, first, last, first]
+    assert [rank["cpu"] for rank in opened["ranks"]] == [last, first]
     for pattern in ("pingpong", "pairs"):
         (point,) = done.of("point", pattern=pattern)
         assert point["verified_bytes"] > 0
         assert point["counters"].get(KNOWN, 0) == 0, "fresh buffers are known to nobody"
-    assert len(done.of("point", pattern="pingpong")[0]["cells"]) == 2, "four ranks are two pairs"
+    more = measure("variant shm", "pattern none", "ranks 4", "pin none")
+    assert more.code == 0, more.said
+    (opened,) = more.of("variant")
+    assert [rank["rank"] for rank in opened["ranks"]] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("library", EVERYDAY)
