@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -97,7 +98,7 @@ def main() -> int:
         except MissingError as missing:
             print(f"{name}: skipped, {missing}", flush=True)
             continue
-        except RuntimeError as problem:
+        except (RuntimeError, subprocess.SubprocessError) as problem:  # the others go on
             print(f"{name}: broke off, {problem}", flush=True)
             broken.append(name)
             continue

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from measured import (
@@ -27,7 +27,9 @@ from slices import (
     Speed,
     Start,
     compared,
+    from_measure,
     from_numbers,
+    from_records,
     in_the_middle,
     netpipe,
     of_the_fast,
@@ -118,14 +120,15 @@ def rows(
     program: str,
     shapes: Sequence[tuple[str, Sequence[str], int, str]],
     target: float = 0.02,
+    values: Callable[[str], list[float]] = from_records,
 ) -> list[Result]:
     """Patterns beside a program of bench/mpi. A shape is the pattern, the program's words, the size in bytes, and what
-    it is. Each round starts both anew.
+    it is. Each round starts both anew. values: what counts of netpipe's samples.
     """
     results = []
     for pattern, words, size, shape in shapes:
         speed = speed_of(pattern, size)
-        ours = netpipe(library.variant, size, pattern, speed)
+        ours = netpipe(library.variant, size, pattern, speed, values)
         # A batch of as many as a visit of netpipe has: the first ones take longer.
         peer = library.by_hand(program, size, words, speed, 256 if speed is in_the_middle else 0)
         what = f"{shape}, {ALL_UNITS[size]} over {library.version}, {library.setting}: netpipe / by hand"
@@ -257,11 +260,26 @@ def mpi_peers(rounds: int) -> list[Result]:
         *((window, ("bw", "64"), size, "osu_bw") for size in (8, 65536, 1 << 20)),
         (f"{window},directions=both", ("bibw", "64"), 1 << 20, "osu_bibw"),
     ]
+    # The rates of IMB are 2 or 4 x size / time, netpipe's of two ranks are the same: so is the ratio of the times.
+    rings = [
+        (f"{pattern}:buffers=apart", (word,), size, f"IMB {word.capitalize()}")
+        for pattern, word in (("ring", "sendrecv"), ("exchange", "exchange"))
+        for size in (8, 65536, 1 << 20)
+    ]
+    means = [
+        (f"collective:what={what}{more}", (what, "own"), size, f"osu_{what}, mean over the ranks")
+        for what, more in (("allreduce", ",datatype=float"), ("bcast", ""), ("alltoall", ""))
+        for size in UNITS
+    ]
     results = []
     for name in chosen:
-        for setting, shapes in (("transport=shm", latencies), ("transport=shm,waitall=yes", windows)):
+        for setting, shapes in (("transport=shm", latencies + rings), ("transport=shm,waitall=yes", windows)):
             with tempfile.TemporaryDirectory() as folder:
                 results += rows(rounds, "mpi-peers", Library(name, setting, Path(folder)), "osu", shapes)
+        with tempfile.TemporaryDirectory() as folder:
+            library = Library(name, "transport=shm", Path(folder))
+            mean = from_measure("rank_mean")
+            results += rows(rounds, "mpi-peers", library, "collective", means, values=mean)
     return results
 
 

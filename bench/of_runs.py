@@ -21,13 +21,16 @@ from measured import MissingError, Result, shown
 
 from netpipe.libraries.adding import added
 from netpipe.reading import Reading
+from netpipe.reading.blocks.beside import Beside
 from netpipe.reading.blocks.steps import CLOSE, Step
+from netpipe.reading.blocks.verdicts import SizeVerdict, Verdict
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.records import Run
 from netpipe.units import listed
 
 MOST_S = 60.0
-LAYERS = ("memcpy", "shm", "pipe", "unix", "tcp", "tcp:wait=poll")
+MOST_RUNS = 10  # that the target is about
+PLACES = ("8 B", "the largest size")
 
 
 def measured(folder: str, number: int, *words: str) -> tuple[Reading, float]:
@@ -47,7 +50,7 @@ def share(hits: list[bool]) -> float:
 
 def runs(rounds: int) -> list[Result]:
     """The default run without options: all layers of this host."""
-    count = max(2, min(rounds, 10))
+    count = max(2, min(rounds, MOST_RUNS))
     found = []
     with tempfile.TemporaryDirectory() as folder, losses_by_hand() as by_hand:
         for number in range(count):
@@ -78,6 +81,7 @@ def runs(rounds: int) -> list[Result]:
         ),
         Result("runs", "sizes within ±10 %", f"{within[0]:.1%}", "", "", ">= 60 %", within[0] >= 0.6),
     ]
+    results += all_there(readings)
     for variant, outside, apart in next_runs(readings):
         results.append(
             Result(
@@ -90,9 +94,89 @@ def runs(rounds: int) -> list[Result]:
                 share(outside) <= 0.2,
             )
         )
-    for place in ("8 B", "the largest size"):
+    for place in PLACES:
         results += of_losses(place, readings, by_hand)
+        results.append(of_verdicts(place, readings))
     return results
+
+
+def all_there(readings: list[Reading]) -> Iterator[Result]:
+    """Is there a number for all that the plans name, and an interval for all that is said?"""
+    missing = [name for reading in readings for name in missing_sizes(reading)]
+    planned = sum(len(reading.run.plans[0].sizes) * len(planned_curves(reading)) for reading in readings)
+    yield Result(
+        "runs",
+        "sizes of the plan that are missing",
+        f"{len(missing)} of {planned}",
+        "",
+        listed(dict.fromkeys(missing)),
+        "0",
+        not missing,
+    )
+    for what, known in (
+        ("headline numbers", [one for reading in readings for one in headline_known(reading)]),
+        ("losses, at all sizes,", [one for reading in readings for one in losses_known(reading)]),
+    ):
+        yield Result(
+            "runs",
+            f"{what} that have an interval",
+            f"{sum(known)} of {len(known)}",
+            "",
+            f"{share(known):.1%}",
+            "all",
+            bool(known) and all(known),
+        )
+
+
+def planned_curves(reading: Reading) -> list[tuple[str, str]]:
+    plan = reading.run.plans[0]
+    return [(variant.variant, pattern) for variant in plan.variants for pattern in plan.patterns]
+
+
+def missing_sizes(reading: Reading) -> Iterator[str]:
+    """The curve and the size of each that was planned and has no point, whatever the reason."""
+    for name in planned_curves(reading):
+        curve = reading.by_name.get(name)
+        there = {point.size_bytes for point in curve.points} if curve else set()
+        yield from (f"{name[0]} {size} B" for size in reading.run.plans[0].sizes if size not in there)
+
+
+def headline_known(reading: Reading) -> Iterator[bool]:
+    """Of the latency and the best rate of each curve: does it have an interval? Where nothing moves is no rate."""
+    for one in reading.summaries:
+        yield one.latency_ns is not None and one.latency_ns.known
+        if not reading.is_idle(one.variant):
+            yield one.peak_bytes_per_s is not None and one.peak_bytes_per_s.known
+
+
+def losses_known(reading: Reading) -> Iterator[bool]:
+    """Of each loss at each size; one without any size has no interval."""
+    for loss in reading.losses:
+        yield from [one.times.known for one in loss.sizes] or [False]
+
+
+def of_verdicts(place: str, readings: list[Reading]) -> Result:
+    """How wide the intervals are with which variants of a layer are compared. One without such a size has none."""
+    wide = [
+        size.times.half_width if (size := verdict_at(verdict, place)) else math.inf
+        for reading in readings
+        for verdict in reading.verdicts
+    ]
+    return Result(
+        "runs",
+        f"verdicts at {place} within ±5 %",
+        f"{share([width <= 0.05 for width in wide]):.1%}",
+        "",
+        f"typical ±{median(wide):.1%}, all within ±{max(wide):.1%}" if wide else "no verdicts",
+        "all",
+        bool(wide) and max(wide) <= 0.05,
+    )
+
+
+def verdict_at(verdict: Verdict, place: str) -> SizeVerdict | None:
+    if place == "8 B":
+        return next((size for size in verdict.sizes if size.size_bytes == 8), None)
+    return verdict.sizes[-1]
 
 
 def of_losses(place: str, readings: list[Reading], by_hand: Losses) -> Iterator[Result]:
@@ -130,7 +214,8 @@ def next_runs(readings: list[Reading]) -> Iterator[tuple[str, list[bool], list[f
     apart: dict[str, list[float]] = defaultdict(list)
     for one, following in pairwise(readings):
         for name, curve in one.by_name.items():
-            then = {p.size_bytes: p.time_ns.value for p in following.by_name[name].points}
+            after = following.by_name.get(name)  # one that is not there is a missing size
+            then = {p.size_bytes: p.time_ns.value for p in after.points} if after else {}
             for point in curve.points:
                 if point.size_bytes in then and point.time_ns.known:
                     outside[curve.variant].append(not point.time_ns.covers(then[point.size_bytes]))
@@ -161,39 +246,47 @@ def loss_pairs(readings: list[Reading], place: str) -> Iterator[tuple[SizeLoss, 
 
 
 def beside(rounds: int) -> list[Result]:
-    """Every layer beside itself inside a default run."""
+    """Every layer of the default run beside itself, in that run."""
     count = max(1, min(rounds, 5))
     with tempfile.TemporaryDirectory() as folder:
-        readings = [measured(folder, number, *LAYERS, "--aa")[0] for number in range(count)]
-    floors = defaultdict(list)
+        readings = [measured(folder, number, "--aa")[0] for number in range(count)]
+    floors: dict[str, list[Beside]] = {
+        variant: [] for reading in readings for variant in reading.copies.values()
+    }
     for reading in readings:
         for floor in reading.beside:
             floors[floor.variant].append(floor)
-    results = []
-    for variant, several in floors.items():
-        typical, most = median(one.typical for one in several), median(one.most for one in several)
-        holds = fmean(one.holds for one in several if one.holds is not None)
-        results += [
-            Result(
-                "beside",
-                f"{variant} beside itself: half of the sizes within",
-                f"{typical:.2%}",
-                "",
-                f"90 % within {most:.2%}",
-                "<= 1 %, 3 %",
-                typical <= 0.01 and most <= 0.03,
-            ),
-            Result(
-                "beside",
-                f"{variant} beside itself: intervals that hold 1",
-                f"{holds:.1%}",
-                "",
-                "",
-                "92 to 98 %",
-                0.92 <= holds <= 0.98,
-            ),
-        ]
-    return results
+    return [row for variant, several in floors.items() for row in of_floor(variant, several)]
+
+
+def of_floor(variant: str, several: list[Beside]) -> Iterator[Result]:
+    """A variant beside itself in several runs."""
+    if not several:
+        yield Result(
+            "beside", f"{variant} beside itself", "not measured", "", "no size of both", "all sizes", False
+        )
+        return
+    typical, most = median(one.typical for one in several), median(one.most for one in several)
+    yield Result(
+        "beside",
+        f"{variant} beside itself: half of the sizes within",
+        f"{typical:.2%}",
+        "",
+        f"90 % within {most:.2%}",
+        "<= 1 %, 3 %",
+        typical <= 0.01 and most <= 0.03,
+    )
+    known = [one.holds for one in several if one.holds is not None]
+    holds = fmean(known) if known else math.nan
+    yield Result(
+        "beside",
+        f"{variant} beside itself: intervals that hold 1",
+        f"{holds:.1%}" if known else "no interval",
+        "",
+        "",
+        "92 to 98 %",
+        0.92 <= holds <= 0.98,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- thresholds
@@ -219,7 +312,9 @@ def near(a: Step, b: Step) -> bool:
 
 
 def costs(limit: int, ours: dict[int, float], eager: dict[int, float]) -> bool:
-    """Does a message above this limit take longer than one that is still eager? `ours`, `eager`: times by size."""
+    """Does a message above this limit take longer than one that is still eager? `ours`, `eager`: times by size. Of what
+    was not measured nothing says that it does not.
+    """
     above = [size for size in ours if size > limit - HEADER_BYTES and size in eager]
     return not above or ours[min(above)] > LEAST_STEP * eager[min(above)]
 
@@ -277,7 +372,7 @@ def thresholds(rounds: int) -> list[Result]:
                 sizes = {name: list(of) for name, of in times.items()}
                 every, more = thresholds_of(found, limits, sizes)
                 there = [
-                    hit or costs(limit, times[name], times[variant(ALL_EAGER)])
+                    hit or costs(limit, times.get(name, {}), times.get(variant(ALL_EAGER), {}))
                     for hit, (name, limit) in zip(every, limits.items(), strict=True)
                 ]
                 without += there.count(False)

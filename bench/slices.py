@@ -44,6 +44,19 @@ def from_records(line: str) -> list[float]:
     return [ns / record["ops"] for ns in record["ns"]]
 
 
+def from_measure(name: str) -> Callable[[str], list[float]]:
+    """Of a line of a run file: what each sample of a visit says of this measure, in its own unit."""
+
+    def values(line: str) -> list[float]:
+        record = json.loads(line)
+        if record["type"] != "sample" or record["pass"] < 0:
+            return []
+        found: list[float] = record["measures"].get(name, [])
+        return found
+
+    return values
+
+
 def from_numbers(line: str) -> list[float]:
     return [float(word) for word in line.split()]
 
@@ -192,7 +205,13 @@ class Sliced:
 Start = Callable[[Path], Program]  # from the file that it is to write
 
 
-def netpipe(variant: str, size: int, pattern: str = "pingpong", speed: Speed = usual) -> Start:
+def netpipe(
+    variant: str,
+    size: int,
+    pattern: str = "pingpong",
+    speed: Speed = usual,
+    values: Callable[[str], list[float]] = from_records,
+) -> Start:
     """One size of one variant, for as long as it is let."""
 
     def program(output: Path) -> Program:
@@ -209,7 +228,7 @@ def netpipe(variant: str, size: int, pattern: str = "pingpong", speed: Speed = u
             "0.001%",
         ]
         words += ["--budget", str(MEASURE_S), "--quiet", "--pin", "0,1", "-o", str(output)]
-        return Program([sys.executable, "-m", "netpipe", *words], output, from_records, speed=speed)
+        return Program([sys.executable, "-m", "netpipe", *words], output, values, speed=speed)
 
     return program
 

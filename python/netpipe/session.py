@@ -131,6 +131,7 @@ class Session:
                 f"sizes are for the schedule list, and the schedule is {settings['schedule']}; give --sizes or "
                 "--schedule, not both",
             )
+        _check_bounds(settings)
         for name in ("host", "bind"):
             check_name(f"--{name}", settings.get(name, ""))
         hosts = jobs.parse_hosts(request.hosts, settings.get("ranks"))
@@ -377,6 +378,17 @@ def has_results(run: Run) -> bool:
     """Whether anything was measured, be it that variants were opened and closed again (`netpipe memory`)."""
     opened = any(map(only_opens, run.plans)) and run.launches and run.variants
     return bool(run.samples or run.points or opened)
+
+
+def _check_bounds(settings: Mapping[str, str]) -> None:
+    """Raises Failure (2) for bounds of the sizes that the schedule has no use for: they would be labels of nothing."""
+    kind = settings.get("schedule", "classic")
+    without = {"list": ("start", "end-size", "perturbation"), "classic": ()}.get(kind, ("perturbation",))
+    for name in without:
+        if name in settings:
+            option = f"--{name.removesuffix('-size')}"
+            other = "--sizes names all sizes" if "sizes" in settings else f"the schedule is {kind}"
+            raise Failure(USAGE, f"{option} has no effect, because {other}; leave it out")
 
 
 def _plan(request: Request, variants: Sequence[str], settings: Mapping[str, str]) -> Plan:

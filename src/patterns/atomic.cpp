@@ -366,6 +366,7 @@ const Pattern atomic = {
     .fewest_rounds = [](const Part& part) { return std::uint64_t{origins(part) > 1 ? 64U : 1U}; },
     .single_rounds = true,
     .one_buffer = false,
+    .starts_in_buffers = false,
     .notes = [](const Part&, std::uint64_t) { return std::uint64_t{notes}; },
     .every_rank = true,
     .synchronised = true,

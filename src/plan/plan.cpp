@@ -238,6 +238,11 @@ std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
     return std::string("pattern ") + pattern.name + " does not obey " + variant.options[i].name + "=" +
            variant.texts[i] + " of module " + variant.module->name + ": measure it without that setting";
   }
+  if (!pattern.starts_in_buffers && chosen.buffers.send_offset_bytes > 0) {
+    return std::string("pattern ") + pattern.name +
+           " does not obey send_offset=" + size_text(chosen.buffers.send_offset_bytes) +
+           ": nothing that it moves starts in a buffer";
+  }
   const std::string lack = pattern.unfit(part, *variant.module);
   return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
 }

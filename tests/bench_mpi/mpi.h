@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef int MPI_Comm, MPI_Request, MPI_Win;
+typedef int MPI_Comm, MPI_Datatype, MPI_Request, MPI_Win;
 typedef long MPI_Aint;
 
 static struct {
@@ -32,6 +32,7 @@ static inline int np_print(void) {
 }
 
 enum { MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE };
+enum { MPI_FLOAT, MPI_DOUBLE };
 #define MPI_Init(...) 0
 #define MPI_Init_thread(argc, argv, wanted, given) (*(given) = (wanted), 0)
 #define MPI_Finalize() np_print()
@@ -49,6 +50,8 @@ enum { MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD
 #define MPI_Wait(request, status) np_count("MPI_Wait")
 #define MPI_Send(...) np_count("MPI_Send")
 #define MPI_Recv(...) np_count("MPI_Recv")
+#define MPI_Sendrecv(...) np_count("MPI_Sendrecv")
+#define MPI_Waitall(n, requests, statuses) np_count("MPI_Waitall")
 #define MPI_Put(...) np_count("MPI_Put")
 #define MPI_Win_flush(...) np_count("MPI_Win_flush")
 #define MPI_Barrier(...) np_count("MPI_Barrier")

@@ -72,6 +72,10 @@ def test_what_one_rank_compares_with_is_always_there(measure: Runner) -> None:
     [
         ("pattern atomic:in_flight=4", "takes in_flight only with op=add and op=set"),
         ("pattern atomic:recv_offset=4", "needs a word at a multiple of 8 bytes: choose another recv_offset"),
+        (
+            "pattern atomic:send_offset=8",
+            "does not obey send_offset=8: nothing that it moves starts in a buffer",
+        ),
         ("pattern accumulate", "no multiple of 8 bytes"),
     ],
 )

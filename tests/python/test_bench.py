@@ -28,7 +28,7 @@ BATCH = 50  # samples of one batch (bench/mpi/samples.h)
 WARM_UP = 8  # and those before it that collective.c does not count
 
 
-def calls(folder: Path, program: str, *words: str) -> dict[str, int]:
+def calls(folder: Path, program: str, *words: str, batch: int = BATCH) -> dict[str, int]:
     """How often a program of bench/mpi calls each function of MPI in one batch of samples of 8 bytes."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     assert compiler, "a C compiler builds netpipe itself"
@@ -42,7 +42,7 @@ def calls(folder: Path, program: str, *words: str) -> dict[str, int]:
         [built, folder / "samples", "0", "8", *words], check=True, capture_output=True, text=True, timeout=60
     )
     samples = slices.from_numbers((folder / "samples").read_text())
-    assert len(samples) == BATCH
+    assert len(samples) == batch
     assert all(sample >= 0 for sample in samples)
     return {name: int(number) for name, number in (line.split() for line in done.stdout.splitlines())}
 
@@ -54,6 +54,25 @@ def test_the_collective_that_is_named_is_the_one_that_is_timed(tmp_path: Path, w
     expected = {"MPI_Allreduce": rounds, "MPI_Bcast": rounds, "MPI_Alltoall": 0}  # the agreements
     expected[f"MPI_{what}"] += rounds
     assert {name: found.get(name, 0) for name in expected} == expected
+
+
+@pytest.mark.parametrize("what", ["Allreduce", "Alltoall", "Bcast"])
+def test_in_the_way_of_osu_a_barrier_is_before_each_collective_and_nothing_else(
+    tmp_path: Path, what: str
+) -> None:
+    found = calls(tmp_path, "collective", what.lower(), "own")
+    rounds = BATCH + WARM_UP
+    assert found == {"MPI_Barrier": rounds, f"MPI_{what}": rounds, "MPI_Reduce": 1, "MPI_Send": 1}
+
+
+def test_steps_of_a_chain_are_those_of_imb(tmp_path: Path) -> None:
+    found = calls(tmp_path, "osu", "sendrecv", batch=8)
+    assert found["MPI_Sendrecv"] > 50 * 8
+    assert "MPI_Isend" not in found
+    found = calls(tmp_path, "osu", "exchange", batch=8)
+    assert found["MPI_Isend"] == found["MPI_Recv"] == 2 * found["MPI_Waitall"]
+    found = calls(tmp_path, "osu", "bw", "16", batch=8)
+    assert found["MPI_Isend"] == 16 * found["MPI_Waitall"], "the windows are as they were"
 
 
 def test_messages_of_the_other_peers_are_as_many_as_their_operations(tmp_path: Path) -> None:
@@ -75,6 +94,10 @@ def test_a_peer_refuses_words_that_it_does_not_know(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
         calls(tmp_path, "collective", "alltoallv")
     assert refused.value.returncode == 2
+    for program, words in (("osu", ("sendreceive",)), ("collective", ("bcast", "mean"))):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            calls(tmp_path, program, *words)
+        assert refused.value.returncode == 2
 
 
 def writer(values: str) -> slices.Start:
@@ -176,6 +199,11 @@ def test_values_of_a_run_file_are_those_of_measured_samples() -> None:
     assert slices.from_records(json.dumps(sample)) == [10, 15]
     assert slices.from_records(json.dumps({**sample, "pass": -1})) == []
     assert slices.from_records(json.dumps({"type": "point"})) == []
+    mean = slices.from_measure("rank_mean")
+    assert mean(json.dumps({**sample, "measures": {"rank_mean": [7, 8]}})) == [7, 8]
+    assert mean(json.dumps({**sample, "measures": {}})) == []
+    assert mean(json.dumps({**sample, "pass": -1, "measures": {"rank_mean": [7]}})) == []
+    assert mean(json.dumps({"type": "point"})) == []
     assert slices.of_the_fast([[5.0, 9.0, 9.0]] * 9 + [[1.0, 2.0, 2.0]] * 2) == 2.0
     assert slices.of_the_fast([[10.0], [9.8], [10.2]] + [[12.0]] * 20) == 10.0
 
@@ -229,6 +257,7 @@ def test_a_limit_that_costs_nothing_is_no_threshold_to_be_found() -> None:
     assert of_runs.costs(1024, {512: 90.0, 1024: 130.0}, eager)
     assert not of_runs.costs(1024, {512: 90.0, 1024: 102.0, 2048: 900.0}, eager), "the first size above it"
     assert of_runs.costs(4096, {512: 90.0}, eager), "nothing says that it costs nothing"
+    assert of_runs.costs(1024, {}, eager), "a variant that was not measured is not found"
 
 
 def test_every_comparison_has_a_name_and_says_what_it_is() -> None:

@@ -94,23 +94,6 @@ def test_options_reach_the_worker_as_they_were_written(netpipe: Netpipe) -> None
     assert [one.launch for one in run.launches] == [0, 1]
 
 
-def test_sizes_alone_make_the_schedule_a_list(netpipe: Netpipe) -> None:
-    netpipe("run", "tcp", "--sizes", "8,1k", "--preset", "quick")
-    plan = Run.read("run.jsonl").plans[0]
-    assert plan.sizes == [8, 1024]
-    assert plan.schedule is not None
-    assert plan.schedule.kind == "list"
-
-
-@pytest.mark.parametrize("kind", ["powers", "classic"])
-def test_sizes_with_another_schedule_are_refused(netpipe: Netpipe, kind: str) -> None:
-    said = netpipe("run", "tcp", "--sizes", "8", "--schedule", kind)
-    assert said.code == 2
-    assert f"the schedule is {kind}; give --sizes or --schedule, not both" in said.err
-    assert not Path("run.jsonl").exists()
-    assert netpipe("run", "tcp", "--sizes", "8", "--schedule", "list").code == 0
-
-
 def test_a_preset_gives_way_to_what_is_said(netpipe: Netpipe) -> None:
     netpipe("run", "tcp", "--preset", "thorough", *SMALL, "--budget", "9")
     run = Run.read("run.jsonl")

@@ -548,6 +548,25 @@ TEST(SkipReason, NamesASettingThatThePatternDoesNotObey) {
   EXPECT_EQ(reason(0, NP_USES_ONE_SIDED), "") << "the default is in force everywhere";
 }
 
+TEST(SkipReason, NamesAnOffsetOfMessagesWhereNoneStartsInABuffer) {
+  const Plan plan = parsed(minimal + "pattern atomic\npattern atomic:send_offset=8\npattern atomic:recv_offset=8\n");
+  const Result<Resolved> resolved = resolve(plan, registry());
+  ASSERT_TRUE(resolved);
+  Layer layer = module_of_ranks(2, 2);
+  layer.atomic = [](np_endpoint*, np_atomic) -> np_atomic_call { return nullptr; };
+  layer.barrier = [](np_endpoint*) { return NP_OK; };
+  Variant variant;
+  variant.module = &layer;
+  EXPECT_EQ(skip_reason(resolved->modes[0], variant), "");
+  EXPECT_EQ(skip_reason(resolved->modes[1], variant),
+            "pattern atomic does not obey send_offset=8: nothing that it moves starts in a buffer");
+  EXPECT_EQ(skip_reason(resolved->modes[2], variant), "") << "words lie where messages land";
+  const Plan of_run = parsed(minimal + "send-offset 8\npattern atomic\n");
+  const Result<Resolved> whole = resolve(of_run, registry());
+  ASSERT_TRUE(whole);
+  EXPECT_NE(skip_reason(whole->modes[0], variant), "") << "the default of a run is in force, or it is not measured";
+}
+
 TEST(SkipReason, OfCastsNamesWhatTheModuleLacksAndHowToDoWithout) {
   const Plan plan = parsed(minimal + "pattern cast\npattern cast:by=sends\n");
   const Result<Resolved> resolved = resolve(plan, registry());

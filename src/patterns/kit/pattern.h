@@ -186,6 +186,8 @@ struct Pattern {
   // The data then really changes hands with every message, and does not stay in the cache of the side that has copied
   // it before.
   bool one_buffer;
+  // false: nothing that it moves starts in a buffer, so that send_offset would be a label of nothing.
+  bool starts_in_buffers = true;
   // Numbers that this rank notes of each sample of so many rounds; 0: clock readings, see run().
   std::uint64_t (*notes)(const Part& part, std::uint64_t rounds) = [](const Part&, std::uint64_t) {
     return std::uint64_t{0};
