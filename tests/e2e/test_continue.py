@@ -106,6 +106,12 @@ def _without_visits(record: Record, _: Any) -> None:
             "5.4",
             "it was measured with kernel.release 5.4, and now it would be ",
         ),
+        (
+            _set("environment", "facts", "network", "tcp", "congestion_control"),
+            "other",
+            "it was measured with network.tcp.congestion_control other, and now it would be ",
+        ),
+        (_set("variant", "version"), "Linux 5.4", "it was measured with the library of pipe Linux 5.4"),
         (_set("plan", "sizes"), [8], "it was measured with sizes 8, and now it would be 8, 1024"),
         (_set("plan", "variants"), [], "it was measured with variants none, and now it would be pipe, unix"),
         (_set("plan", "timeout_s"), 77, "it was measured with timeout_s 77"),

@@ -149,7 +149,9 @@ def check_continued(session: Session, run: Run) -> None:
     from netpipe import native, version
     from netpipe.command.continued import check_same
 
-    check_same(run, session.plan, version(), native.environment())
+    listed = native.list_([str(Path(file).absolute()) for file in session.request.modules])["modules"]
+    versions = {one["name"]: one.get("version") for one in listed}
+    check_same(run, session.plan, version(), native.environment(), versions)
 
 
 def session_of(words: Sequence[str]) -> Session:
