@@ -163,7 +163,7 @@ def test_times_are_believed_as_far_as_half_of_the_intervals_reach() -> None:
 
 def test_warnings_speak_against_the_times_and_what_is_severe_comes_before_them() -> None:
     odd = believed(0.01, facts={"cpu.virtual.is_virtual": True, "cpu.frequency.governor": "powersave"})
-    assert odd.endswith("; reasons for doubt: frequency governor and virtual machine.")
+    assert odd.endswith("; reasons for doubt: frequency governor and virtual machine (see netpipe doctor).")
     assert believed(0.01, facts={"clock.source": "hpet"}) == (
         "Do not trust these numbers until this is fixed: slow clock source."
     )

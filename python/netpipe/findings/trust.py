@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from netpipe.findings import CURVES, NOTE, SEVERE, Finding, rules
+from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, Finding, rules
 from netpipe.findings.precision import TARGET_MISSED, USELESS
 from netpipe.reading import Reading
 from netpipe.units import counted, listed, width_text
@@ -28,6 +28,8 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
     if whole := [found for found in doubts if found.severity == SEVERE and not found.variant]:
         return f"Do not trust these numbers until this is fixed: {_named(whole)}."
     against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
+    if any(known[found.rule].about == MACHINE for found in doubts):
+        against += " (see netpipe doctor)"
     return f"{_within(reading)}{against}."
 
 
