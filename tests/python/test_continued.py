@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe run --continue: what would be measured differently now is refused, and what it promises at the end is reached.
+"""netpipe run --continue: what would be measured differently now is refused, and what the end promises is reached.
 tests/e2e/test_continue.py measures.
 """
 
