@@ -165,9 +165,8 @@ def test_curves_of_several_patterns_come_pattern_by_pattern() -> None:
 def test_what_did_not_settle_is_counted_over_the_patterns() -> None:
     made = Run([point("tcp", 8, 10, 0.2, pattern=pattern) for pattern in ("pingpong", "stream")])
     (found,) = [finding for finding in judge(Reading(made)).findings if finding.rule == "target-missed"]
-    assert found.what.startswith(
-        "2 of 2 sizes are not within the target (tcp 2). Half of the intervals are within ±20 %."
-    )
+    assert found.what.startswith("No interval is within the target. Half of the intervals are within ±20 %.")
+    assert found.evidence["missed"].value == 2
 
 
 def test_a_size_of_0_bytes_with_a_rate_is_no_place_on_the_way_to_the_peak() -> None:

@@ -319,3 +319,34 @@ def test_a_step_down_asks_for_a_lower_limit_and_is_told_once() -> None:
         plan.variants[0].options.clear()
     assert not found_by("late-switch", made)
     assert found_by("step", made)
+
+
+# ------------------------------------------------------------------------------------------------------------ steps
+
+
+def rising(*factors: float) -> Run:
+    """A curve at sizes a sixteenth of an octave apart, each of which takes so many times as long as the one before."""
+    points, ns = [], 1000.0
+    for place, factor in enumerate((1.0, *factors)):
+        ns *= factor
+        points += [
+            examples.visited("tcp", round(40_000 * 2 ** (place / 16)), ns, launch) for launch in range(4)
+        ]
+    return examples.run(*points)
+
+
+def test_steps_in_a_row_are_one_finding() -> None:
+    (found,) = found_by("step", rising(1.5, 1.6, 1.4))
+    assert found.size_bytes == 41771, "where the first of them is"
+    assert found.what.startswith("tcp pingpong: 45552 bytes take 3.36 (")
+    assert found.what.endswith(" times as long as 40000, in 3 steps.")
+    assert found.evidence["times"].value == pytest.approx(1.5 * 1.6 * 1.4, rel=0.01)
+    low, high = found.evidence["times"].low, found.evidence["times"].high
+    assert low is not None
+    assert high is not None
+    assert low < 3.36 < high
+
+
+def test_steps_apart_or_in_another_direction_are_findings_of_their_own() -> None:
+    assert len(found_by("step", rising(1.5, 1.05, 1.4))) == 2
+    assert not [one for one in found_by("step", rising(1.5, 0.5)) if " steps" in one.what]

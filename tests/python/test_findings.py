@@ -33,7 +33,7 @@ from netpipe.findings.curves import broken_guideline, segment_step
 from netpipe.reading import Reading
 from netpipe.records import Environment, PlannedVariant, Rank, Run
 from netpipe.render.page.page import page
-from netpipe.render.terminal.findings import print_brief, print_findings
+from netpipe.render.terminal.findings import print_brief, print_findings, print_important
 from netpipe.render.terminal.summary import print_summary
 from pages import Page, data_of
 
@@ -274,13 +274,15 @@ def test_the_command_of_an_experiment_can_be_given_to_a_shell() -> None:
 
 def test_many_findings_of_one_rule_are_four_and_a_number() -> None:
     many = [
-        Finding(rule="harness-floor", severity=NOTE, what=f"Curve {n}.", certainty="Certain.")
+        Finding(
+            rule="launches-on-other-processors", severity=WARNING, what=f"Curve {n}.", certainty="Certain."
+        )
         for n in range(9)
     ]
     text = in_brief(many)
     assert "Curve 3." in text
     assert "Curve 4." not in text
-    assert "5 more of this kind (harness-floor)" in text
+    assert "5 more of this kind (launches-on-other-processors)" in text
     assert "Curve 4." in in_brief(many[:5])
 
 
@@ -298,6 +300,66 @@ def test_what_disturbs_the_machine_is_one_line_and_what_is_severe_is_said_in_ful
     assert "✗ Load is so." in text
     assert "! This machine disturbs measurements: virtual machine and stolen time." in text
     assert "urbo" not in text
+
+
+def of_curves(rule: str, title: str, severity: str, variants: list[str], remedy: str = "") -> list[Finding]:
+    return [
+        Finding(
+            rule=rule,
+            title=title,
+            severity=severity,
+            variant=name,
+            what=f"{name} is slow.",
+            certainty="Certain.",
+            remedy=remedy,
+        )
+        for name in variants
+    ]
+
+
+def test_one_cause_is_said_once() -> None:
+    """Of one rule about curves the first is said, and names the others, be it important or not."""
+    control = ("unfit-congestion-control", "Unfit congestion control", WARNING, ["tcp", "mpi", "udp"])
+    important = of_curves(*control, remedy="measure with congestion=cubic")
+    stream = io.StringIO()
+    print_important(Console(file=stream, width=100), important)
+    assert one_line(stream.getvalue()).count("is slow") == 1
+    assert "tcp is slow. Also found for mpi and udp. → measure" in one_line(stream.getvalue())
+    assert not in_brief(important)
+    assert one_line(in_brief(of_curves(*control))) == "! tcp is slow. Also found for mpi and udp."
+
+
+def test_load_and_busy_processes_are_one_cause() -> None:
+    both = [
+        Finding(rule=rule, title=title, severity=severity, what=f"{title}.", certainty="Certain.")
+        for rule, title, severity in (
+            ("load", "Load", SEVERE),
+            ("busy-processes", "Other busy processes", WARNING),
+        )
+    ]
+    assert "busy" not in in_brief(both)
+    assert "other busy processes" in in_brief(both[1:])
+
+
+def test_what_the_sentence_of_trust_names_is_not_named_again() -> None:
+    said = [
+        Finding(rule=rule, title=title, severity=WARNING, what=f"{title}.", certainty="Certain.")
+        for rule, title in (("virtual-machine", "Virtual machine"), ("stolen-time", "Stolen time"))
+    ]
+    assert "virtual machine and stolen time" in in_brief(said)
+    stream = io.StringIO()
+    print_brief(Console(file=stream, width=100), said, told="Trust; reasons for doubt: virtual machine.")
+    assert "This machine disturbs measurements: stolen time." in stream.getvalue()
+
+
+def test_notes_are_named_in_one_line() -> None:
+    notes = [
+        *of_curves("step", "A threshold", NOTE, ["memcpy", "memcpy", "tcp"]),
+        Finding(rule="launches-apart", title="Spread", severity=NOTE, what="Far.", certainty="Certain."),
+    ]
+    assert one_line(in_brief(notes)) == (
+        "· More notes in netpipe explain: a threshold (memcpy and tcp); spread."
+    )
 
 
 def test_with_several_hosts_a_finding_says_which() -> None:

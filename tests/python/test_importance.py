@@ -163,9 +163,30 @@ def test_times_are_believed_as_far_as_half_of_the_intervals_reach() -> None:
 
 def test_warnings_speak_against_the_times_and_what_is_severe_comes_before_them() -> None:
     odd = believed(0.01, facts={"cpu.virtual.is_virtual": True, "cpu.frequency.governor": "powersave"})
-    assert odd.endswith("; reasons for doubt: frequency governor and virtual machine.")
+    assert odd.endswith("; reasons for doubt: frequency governor and virtual machine (see netpipe doctor).")
     assert believed(0.01, facts={"clock.source": "hpet"}) == (
         "Do not trust these numbers until this is fixed: slow clock source."
+    )
+
+
+def test_the_floor_of_comparisons_is_said_where_it_was_measured() -> None:
+    """Half of the sizes of tcp beside itself differ by nothing, and all by at most 4 %."""
+    points = [
+        examples.visited(name, 8 << place, ns, launch)
+        for launch in range(4)
+        for place, off in enumerate((0.0, 0.0, 0.0, 0.04))
+        for name, ns in (("tcp", 1000.0), ("tcp#2", 1000.0 * (1 + off)))
+    ]
+    made = examples.run(*points, variants=["tcp", "tcp#2"])
+    assert "floor" not in trust(Reading(made), ())
+    for plan in made.plans:
+        plan.variants[:] = [
+            msgspec.structs.replace(one, copy_of="tcp" if one.variant == "tcp#2" else None)
+            for one in plan.variants
+        ]
+    said = trust(Reading(made), ())
+    assert said.endswith(
+        "; comparisons have a floor of 4.0 %, by which tcp differs from itself at most at nine in ten sizes."
     )
 
 

@@ -77,6 +77,16 @@ def test_the_layer_that_costs_most_gets_a_next_step_where_no_finding_has_a_remed
     assert json.loads(to_json(reading, [], points=False))["next_step"] == "netpipe tune tcp"
 
 
+def test_layers_that_are_not_told_apart_get_no_next_step() -> None:
+    times = {"base": 1000.0, "a": 3000.0, "b": 2900.0}
+    points = [examples.point(name, size, ns, 0.05) for name, ns in times.items() for size in (8, 1 << 20)]
+    made = examples.run(*points, variants=list(times), stack=dict.fromkeys(("a", "b"), "base"))
+    for plan in made.plans:
+        plan.variants[:] = [msgspec.structs.replace(one, options={"sndbuf": "0"}) for one in plan.variants]
+    assert "a and b are in question" in " ".join(summary(Reading(made)).split())
+    assert next_step(Reading(made), ()) is None
+
+
 def test_a_finding_with_a_remedy_is_the_step_of_its_layer_and_the_next_layer_gets_the_line() -> None:
     reading = both_chains({"sndbuf": "0"})
     (found,) = [one for one in judge(Reading(asleep.fires())).findings if one.rule == "sleeps"]

@@ -18,6 +18,7 @@ from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from netpipe.reading.curves import CurvePoint
     from netpipe.records import Run
     from netpipe.session import Result, Session
 
@@ -149,7 +150,9 @@ def check_continued(session: Session, run: Run) -> None:
     from netpipe import native, version
     from netpipe.command.continued import check_same
 
-    check_same(run, session.plan, version(), native.environment())
+    listed = native.list_([str(Path(file).absolute()) for file in session.request.modules])["modules"]
+    versions = {one["name"]: one.get("version") for one in listed}
+    check_same(run, session.plan, version(), native.environment(), versions)
 
 
 def session_of(words: Sequence[str]) -> Session:
@@ -178,7 +181,8 @@ def planned(given: Mapping[str, Any]) -> Session:
 
 def points_text(result: Result) -> str:
     """30 points, 28 of them settled, are in FILE; or 30 points of 4 launches, half of their intervals within ±5.0 %,
-    are in FILE (the same half as that of the finding target-missed).
+    are in FILE (the same half as that of the finding target-missed). A continued run has intervals for another one of
+    as many launches; what they are for one of as few as the first command had stands beside.
     """
     from netpipe.reading import Reading
     from netpipe.units import counted, width_text
@@ -191,10 +195,28 @@ def points_text(result: Result) -> str:
     if launches > 1 and widths:
         typical = median(widths)
         within = f"within {width_text(typical)}" if typical <= 1 else "wider than ±100 %"
+        within += _of_the_command(result.run, points, typical)
         which = f" of {launches} launches, half of their intervals {within},"
     else:
         which = "" if settled == len(points) else f", {settled} of them settled,"
     return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
+
+
+def _of_the_command(run: Run, points: Sequence[CurvePoint], typical: float) -> str:
+    """How wide the interval of a continued run is for a run of as many launches as the command has that began it; empty
+    for other runs.
+    """
+    from netpipe.reading.blocks.visits import width_for
+    from netpipe.units import counted, width_text
+
+    had = run.plans[0].launches if run.plans else None
+    has = max((len(point.by_launch) for point in points), default=0)
+    if not had or has <= had:
+        return ""
+    width = typical * width_for(had, has)
+    if width > 1:
+        return ""
+    return f" for a run of as many ({width_text(width)} for one of {counted(had, 'launch', 'launches')})"
 
 
 def unsettled_text(run: Run) -> str:
@@ -227,8 +249,11 @@ LEAST_WORTH = 0.5  # as half a width over its number: what is still wider then i
 
 
 def more_text(result: Result) -> str | None:
-    """What narrower intervals would take: they shrink with the square root of the number of launches."""
+    """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
+    three launches nobody knows: how far launches lie apart is not in their intervals.
+    """
     from netpipe.reading import Reading
+    from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
     from netpipe.reading.curves import target_of
     from netpipe.units import span_text, width_text
 
@@ -236,7 +261,7 @@ def more_text(result: Result) -> str | None:
     launches = len({point.launch for point in run.points})
     widths = Reading(run).half_widths.tolist()
     target = target_of(run)
-    if launches < 2 or not widths or not target or run.end is None or not run.end.seconds:
+    if launches < FEWEST_LAUNCHES or not widths or not target or run.end is None or not run.end.seconds:
         return None
     typical = median(widths)
     if not target < typical < math.inf:

@@ -19,8 +19,19 @@ if TYPE_CHECKING:
 
 # What may differ: the launch, how long it takes, what follows from these, and what is only known when it has started.
 OWN = frozenset({"launch", "launches", "hash", "budget_s", "pin", "state_tolerances", "stack"})
-# Facts of the environment on which every number depends.
-FACTS = ("kernel.release", "cpu.model", "clock.source", "limits.allowed_cpus")
+# Facts of the environment on which numbers depend, and which an update, sysctl or a tool may change in between.
+FACTS = (
+    *("kernel.release", "kernel.command_line", "cpu.model", "cpu.microcode", "cpu.smt", "clock.source"),
+    *("limits.allowed_cpus", "limits.cgroup.cpu_quota", "memory.transparent_huge_pages.enabled"),
+    *(
+        f"cpu.frequency.{name}"
+        for name in (
+            *("driver", "governor", "energy_preference", "boost", "pstate_mode"),
+            *("min_hz", "max_hz", "on_battery"),
+        )
+    ),
+    *(f"network.tcp.{name}" for name in ("congestion_control", "rmem_bytes", "wmem_bytes")),
+)
 NOT_SAID = "it was imported or measured by another program, and does not say how"
 
 
@@ -42,15 +53,27 @@ def not_by_run(run: Run) -> str | None:
     return None if command == "run" else f"it was measured by netpipe {command}, not by netpipe run"
 
 
-def check_same(run: Run, plan: Plan, version: str, environment: Mapping[str, Any]) -> None:
-    """Raises Failure (2) where this plan, measured here and now, is not that of the run."""
+def check_same(
+    run: Run,
+    plan: Plan,
+    version: str,
+    environment: Mapping[str, Any],
+    versions: Mapping[str, str | None],
+) -> None:
+    """Raises Failure (2) where this plan, measured here and now, is not that of the run: of its last launch, where that
+    says in which environment and with which libraries. `version` is that of netpipe, `environment` the facts of this
+    host, and `versions` those of the libraries that the modules bind.
+    """
     header = run.header
     assert header is not None
-    facts = run.environments[0].facts if run.environments else {}
+    last = {one.host: one.facts for one in run.environments}  # other hosts cannot be asked from here
+    facts = last.get(header.host, last.get(None, {}))
+    bound = {one.module: one.version for one in run.variants if one.version}
     said = [
         ("host", header.host, socket.gethostname()),
         ("netpipe", header.netpipe, version),
         *((name, _fact(facts, name), _fact(environment, name)) for name in FACTS),
+        *((f"the library of {module}", bound[module], versions.get(module)) for module in bound),
         *_settings(run.plans[0], plan),
     ]
     for what, then, now in said:

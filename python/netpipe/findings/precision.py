@@ -11,7 +11,7 @@ from netpipe.findings import AS_RECORDED, NOTE, SEVERE, WARNING, Finding, Quanti
 from netpipe.reading import Reading
 from netpipe.reading.curves import target_of
 from netpipe.records import Run
-from netpipe.units import counted, listed, percent_text, size_text, width_text
+from netpipe.units import percent_text, size_text, width_text
 
 WIDE = 0.2  # intervals that are usually wider than this are a warning
 USELESS = 1.0  # and than this, severe: such times say less than they seem to
@@ -34,10 +34,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     by_variant: Counter[str] = Counter()
     for summary, number in loose:
         by_variant[summary.variant] += number
-    which = listed(f"{variant} {number}" for variant, number in by_variant.items())
     goal = f" of ±{percent_text(target)}" if target else ""
-    verb = "is" if count == 1 else "are"
-    what = f"{count} of {counted(points, 'size')} {verb} not within the target{goal} ({which})."
+    what = f"{'No' if count == points else 'Not every'} interval is within the target{goal}."
     typical = median(reading.half_widths.tolist()) if len(reading.half_widths) else None
     if typical is not None:
         side = "within" if typical <= USELESS else "wider than"

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether to believe a run, in one sentence: how wide its intervals are, and which findings speak against it."""
+"""Whether to believe a run, in one sentence: how wide its intervals are, which difference its comparisons can tell, and
+which findings speak against it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
 
-from netpipe.findings import CURVES, NOTE, SEVERE, Finding, rules
+from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, Finding, rules
 from netpipe.findings.precision import TARGET_MISSED, USELESS
 from netpipe.reading import Reading
-from netpipe.units import counted, listed, width_text
+from netpipe.units import counted, listed, percent_text, width_text
 
 OF_THE_WIDTH = {TARGET_MISSED, "no-intervals"}  # rules that say again how wide the intervals are
 
@@ -28,6 +30,8 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
     if whole := [found for found in doubts if found.severity == SEVERE and not found.variant]:
         return f"Do not trust these numbers until this is fixed: {_named(whole)}."
     against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
+    if any(known[found.rule].about == MACHINE for found in doubts):
+        against += " (see netpipe doctor)"
     return f"{_within(reading)}{against}."
 
 
@@ -49,5 +53,18 @@ def _within(reading: Reading) -> str:
     typical = median(widths)
     launches = counted(len({point.launch for point in reading.run.points}), "launch", "launches")
     if typical > USELESS:
-        return f"Trust these times to their order of magnitude: in {launches} half of the intervals exceed ±100 %"
-    return f"Trust these times to {width_text(typical)}: in {launches} half of the intervals are narrower"
+        said = f"Trust these times to their order of magnitude: in {launches} half of the intervals exceed ±100 %"
+    else:
+        said = f"Trust these times to {width_text(typical)}: in {launches} half of the intervals are narrower"
+    return said + _floor(reading)
+
+
+def _floor(reading: Reading) -> str:
+    """What comparisons within the run can tell, where variants were measured beside themselves."""
+    worst = max(reading.beside, key=lambda one: one.most, default=None)
+    if worst is None:
+        return ""
+    return (
+        f"; comparisons have a floor of {percent_text(worst.most)}, by which {worst.variant} differs from itself at "
+        "most at nine in ten sizes"
+    )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from operator import itemgetter
 
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
@@ -24,7 +23,7 @@ from netpipe.units import (
 
 UNDECIDED = "undecided"  # no difference was seen, and a large one is not excluded
 SAME_WITHIN = 0.1  # a difference that is excluded is named up to here
-MOST_RIVALS = 3  # named beside the layer that costs most
+MOST_IN_QUESTION = 4  # named where it is undecided which layer costs most
 ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
 
 
@@ -119,7 +118,8 @@ def _apart(smaller: Estimate, larger: Estimate) -> bool:
 
 def largest_losses(losses: Sequence[Loss]) -> tuple[str, ...]:
     """Which layer costs most, in latency and in throughput, of the layers that wait alike: the cost of being woken is
-    no layer's. Layers whose intervals overlap that of the first are named with it.
+    no layer's. Where its interval overlaps those of others, the sentence says that this is undecided, and between
+    which.
     """
     return tuple(chain.from_iterable(largest_of_each_kind(losses)))
 
@@ -135,9 +135,11 @@ def largest_of_each_kind(losses: Sequence[Loss]) -> tuple[tuple[str, ...], ...]:
 
 
 def costliest(losses: Sequence[Loss]) -> tuple[str, ...]:
-    """The variants that `largest_losses` names first, in the order of its sentences, each once."""
-    named = (one for _, alike in _compared(losses) for one in (_most_added(alike), _least_kept(alike)) if one)
-    return tuple(dict.fromkeys(loss.variant for loss in named))
+    """The variants that `largest_losses` says cost most, in the order of its sentences, each once. Those of an
+    undecided sentence are left out.
+    """
+    named = (first for _, alike in _compared(losses) for first in (_most_added(alike), _least_kept(alike)))
+    return tuple(dict.fromkeys(first[0].variant for first in named if len(first) == 1))
 
 
 def _compared(losses: Sequence[Loss]) -> Iterator[tuple[str, list[Loss]]]:
@@ -161,53 +163,48 @@ def _wait_alike(loss: Loss) -> bool:
     return loss.waits is None and (loss.below_wait is not None or _kind(loss) == "poll")
 
 
-def _most_added(losses: Sequence[Loss]) -> Loss | None:
-    seen = [
-        (loss.small.added_ns.value, loss)
-        for loss in losses
-        if loss.small and loss.small.seen and loss.small.added_ns.value > 0
-    ]
-    return max(seen, key=itemgetter(0), default=(0.0, None))[1]
+def _most_added(losses: Sequence[Loss]) -> list[Loss]:
+    """The layer that adds the most latency, and after it those that may add as much; empty if none surely adds any."""
+    return _first([(one, one.small, one.small.added_ns) for one in losses if one.small], 0)
 
 
-def _least_kept(losses: Sequence[Loss]) -> Loss | None:
-    seen = [
-        (loss.large.kept.value, loss)
-        for loss in losses
-        if loss.large and loss.large.seen and loss.large.kept.value < 1
-    ]
-    return min(seen, key=itemgetter(0), default=(1.0, None))[1]
+def _least_kept(losses: Sequence[Loss]) -> list[Loss]:
+    """The layer that loses the most throughput, and after it those that may lose as much; empty if none surely does."""
+    return _first([(one, one.large, one.large.times) for one in losses if one.large], 1)
+
+
+def _first(costs: Sequence[tuple[Loss, SizeLoss, Estimate]], nothing: float) -> list[Loss]:
+    """The loss of the largest cost that was seen, and above the value that costs nothing; then those that the data do
+    not tell apart from it, by falling cost.
+    """
+    falling = sorted(costs, key=lambda one: -one[2].value)
+    for first, size, most in falling:
+        if size.seen and most.value > nothing:
+            return [first, *(one for one, _, cost in falling if one is not first and not _apart(cost, most))]
+    return []
 
 
 def _slowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
-    slowest = _most_added(losses)
-    if slowest is None or slowest.small is None:
+    first = _most_added(losses)
+    if not first or first[0].small is None:
         return
-    most = slowest.small.added_ns
-    rivals = [
-        one for one in losses if one.small and one is not slowest and not _apart(one.small.added_ns, most)
-    ]
-    limits = limits_text(most.low, most.high, time_text)
-    yield (
-        f"{_with_words(slowest)} adds the most latency{among}: {time_text(most.value)} ({limits}) over "
-        f"{slowest.below} at {size_text(slowest.small.size_bytes)}{f', with {slowest.pattern}' if several else ''}"
-        f"{_rivals(rivals, 'add', several)}."
+    most, size = first[0].small.added_ns, size_text(first[0].small.size_bytes)
+    yield _undecided(first, f"adds the most latency{among} at {size}", several) or (
+        f"{_with_words(first[0])} adds the most latency{among}: {time_text(most.value)} "
+        f"({limits_text(most.low, most.high, time_text)}) over {first[0].below} at {size}"
+        f"{f', with {first[0].pattern}' if several else ''}."
     )
 
 
 def _narrowest(losses: Sequence[Loss], among: str, several: bool) -> Iterator[str]:
-    narrowest = _least_kept(losses)
-    if narrowest is None or narrowest.large is None:
+    first = _least_kept(losses)
+    if not first or first[0].large is None:
         return
-    least = narrowest.large.kept
-    rivals = [
-        one for one in losses if one.large and one is not narrowest and not _apart(least, one.large.kept)
-    ]
-    limits = limits_text(least.low, least.high, share_text)
-    yield (
-        f"{_with_words(narrowest)} loses the most throughput{among}: it keeps {share_text(least.value)} ({limits}) of "
-        f"that of {narrowest.below} at {size_text(narrowest.large.size_bytes)}"
-        f"{f', with {narrowest.pattern}' if several else ''}{_rivals(rivals, 'lose', several)}."
+    least, size = first[0].large.kept, size_text(first[0].large.size_bytes)
+    yield _undecided(first, f"loses the most throughput{among} at {size}", several) or (
+        f"{_with_words(first[0])} loses the most throughput{among}: it keeps {share_text(least.value)} "
+        f"({limits_text(least.low, least.high, share_text)}) of that of {first[0].below} at {size}"
+        f"{f', with {first[0].pattern}' if several else ''}."
     )
 
 
@@ -215,9 +212,11 @@ def _with_words(loss: Loss) -> str:
     return f"{loss.variant} ({loss.adds})" if loss.adds else loss.variant
 
 
-def _rivals(rivals: Sequence[Loss], verb: str, several: bool) -> str:
-    """Which others the data do not tell apart from the first."""
-    if not rivals:
+def _undecided(first: Sequence[Loss], does: str, several: bool) -> str:
+    """Which layers the data do not tell apart; empty where there is only one."""
+    if len(first) == 1:
         return ""
-    names = [f"{one.variant} ({one.pattern})" if several else one.variant for one in rivals]
-    return f"; {listed(names) if len(names) <= MOST_RIVALS else f'{len(names)} others'} may {verb} as much"
+    names = [f"{one.variant} ({one.pattern})" if several else one.variant for one in first]
+    if len(names) > MOST_IN_QUESTION:
+        names[MOST_IN_QUESTION - 1 :] = [f"{len(names) - MOST_IN_QUESTION + 1} others"]
+    return f"It is undecided which layer {does}: {listed(names)} are in question."

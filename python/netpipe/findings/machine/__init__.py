@@ -34,6 +34,10 @@ class Facts:
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
 
+    def beside(self, run: Mapping[str, Any]) -> Facts:
+        """These facts, and those of the run as a whole."""
+        return Facts({**self._facts, "run": run})
+
     def value(self, name: str) -> Any:
         """The fact as it was recorded; None if it is not known."""
         found: Any = self._facts
@@ -68,6 +72,8 @@ class Advice:
 
 
 HostJudge = Callable[[Facts], "Advice | None"]
+# What follows from the environments of all launches of a run, by host; a rule finds it beside the facts, as `run.*`.
+OfRun = Callable[["Run"], Mapping[str | None, Mapping[str, Any]]]
 _titles: dict[str, tuple[str, ...]] = {}  # of each rule -> the facts that it needs
 
 
@@ -79,6 +85,7 @@ def machine_rule(
     needs: tuple[str, ...],
     fires: Mapping[str, Any],
     silent: Mapping[str, Any],
+    of_run: OfRun | None = None,
 ) -> Callable[[HostJudge], HostJudge]:
     """Registers a rule about hosts. It judges if at least one of the facts it needs is known; `fires` and `silent` are
     facts on which it does and does not speak.
@@ -89,9 +96,10 @@ def machine_rule(
             hosts = list(_hosts(reading.run.environments))
             if not any(known(facts, needs) for _, facts in hosts):
                 raise CannotJudge(f"not recorded: {' or '.join(needs)}")
+            whole = of_run(reading.run) if of_run else {}
             said: set[str | None] = set()
             for host, facts in hosts:
-                advice = function(facts)
+                advice = function(facts.beside(whole[host]) if host in whole else facts)
                 # Several ranks and launches of one host: the first says it.
                 if advice is None or host in said:
                     continue

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from netpipe.findings import SEVERE, WARNING, Quantity
 from netpipe.findings.machine import Advice, Facts, machine_rule
-from netpipe.units import share_text
+from netpipe.reading.machine.stolen import stolen
+from netpipe.units import counted, share_text
+
+if TYPE_CHECKING:
+    from netpipe.records import Run
 
 EMULATOR = "QEMU TCG"
-STOLEN = 0.01  # of the processor time since the start
+STOLEN = 0.01  # of the processor time
 
 
 @machine_rule(
@@ -50,6 +57,22 @@ def virtual_machine(facts: Facts) -> Advice | None:
     )
 
 
+def stolen_during(run: Run) -> Mapping[str | None, Mapping[str, float]]:
+    """The share of the launches of which it is known, by host, and of that with the largest one."""
+    found = {}
+    for host, launches in stolen(run).items():
+        seconds = sum(one.seconds for one in launches)
+        most = max(launches, key=lambda one: one.share)
+        found[host] = {
+            "stolen_share": sum(one.share * one.seconds for one in launches) / seconds,
+            "launches": len(launches),
+            "of_launches": len({plan.launch for plan in run.plans}),
+            "most": most.share,
+            "most_launch": most.launch,
+        }
+    return found
+
+
 @machine_rule(
     "stolen-time",
     "Stolen time",
@@ -57,14 +80,29 @@ def virtual_machine(facts: Facts) -> Advice | None:
     needs=("cpu.virtual.steal_share",),
     fires={"cpu.virtual.steal_share": 0.05},
     silent={"cpu.virtual.steal_share": 0.001},
+    of_run=stolen_during,
 )
-def stolen(facts: Facts) -> Advice | None:
-    """The host gave a hundredth or more of the processor time to others."""
-    share = facts.number("cpu.virtual.steal_share")
+def taken(facts: Facts) -> Advice | None:
+    """The host gave a hundredth or more of the processor time to others: during the run, where its launches tell."""
+    since_start = facts.number("cpu.virtual.steal_share")
+    during = facts.number("run.stolen_share")
+    share = since_start if during is None else during
     if share is None or share < STOLEN:
         return None
+    if during is None:
+        why = (
+            f"Since this machine started, its host gave {share_text(share)} of its processor time to others; how much "
+            "of that in one run, only a run of several launches tells."
+        )
+    else:
+        known, every = (int(facts.number(f"run.{name}") or 0) for name in ("launches", "of_launches"))
+        why = (
+            f"During {known} of {counted(every, 'launch', 'launches')}, the host gave {share_text(share)} of the "
+            f"processor time to others, at most {share_text(facts.number('run.most') or 0)} in launch "
+            f"{int(facts.number('run.most_launch') or 0)}."
+        )
     return Advice(
-        f"Since this machine started, its host gave {share_text(share)} of its processor time to others.",
+        why,
         "ask for dedicated processors, or move to a quieter host",
         {"steal_share": Quantity(share, "1")},
     )

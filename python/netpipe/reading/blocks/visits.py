@@ -5,8 +5,9 @@ The machine wanders: visits seconds apart differ more than samples within one, a
 of a size is the median of its visits' medians, and its interval comes from how far whole launches lie apart, or, with
 fewer than three launches, six stretches of time. Call that spread s, over k launches or stretches, all in logarithms.
 
-* The number of this run is off by s / sqrt(k), and so is that of the next run: a 95 % interval for what the next run
-  finds is t * s * sqrt(2 / k).
+* The number of this run is off by s / sqrt(k), and so is that of the next run with as many launches: a 95 % interval
+  for what that finds is t * s * sqrt(2 / k). A run that was continued has more launches than its command; for a next
+  run of only c launches the interval is wider, t * s * sqrt(1 / k + 1 / c) (`width_for`).
 * The true ratio of two curves is asked for as such: t * s / sqrt(k), with the spread of the ratios within the blocks.
 
 A handful of launches says little of s at one size, and one visit says nothing; but the sizes around it wander alike.
@@ -46,7 +47,7 @@ NEIGHBOURS = 12  # of them the nearest so many on each side
 PRIOR_DEGREES = 8  # how much the neighbours' spread counts beside a size's own
 TOGETHER = 1 << 14  # visits of several curves that are computed at once
 
-NEXT_RUN = 2.0  # variances that an interval spans: this run's and the next one's
+NEXT_RUN = 2.0  # variances that an interval spans: this run's and that of the next one with as many launches
 TRUTH = 1.0
 
 _decoder = msgspec.json.Decoder(list[VisitTimes])
@@ -156,6 +157,13 @@ def estimates_of_each(curves: Iterable[Seen], spans: float, tests: int = 1) -> I
             yield from _estimates(together, spans, tests)
             together, visits = [], 0
     yield from _estimates(together, spans, tests)
+
+
+def width_for(next_launches: int, launches: int) -> float:
+    """How many times as wide as the interval of a run of so many launches is the one for a next run of another number
+    of launches.
+    """
+    return math.sqrt((1 / launches + 1 / next_launches) / (NEXT_RUN / launches))
 
 
 def _estimates(curves: Sequence[Seen], spans: float, tests: int) -> Iterator[Sized]:

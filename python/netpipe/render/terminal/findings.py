@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings on a terminal: in full for `netpipe doctor`, the most important in full and the others in brief below the
-summary of a run.
+summary of a run. There each cause is said once, and notes are only named: `netpipe explain` has them in full.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from netpipe.findings import MACHINE, NOTE, SEVERE, WARNING, Finding, most_important, rules
+from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, WARNING, Finding, most_important, rules
 from netpipe.findings.experiments.outcomes import outcome_text
 from netpipe.findings.precision import TARGET_MISSED
 from netpipe.render.terminal.rows import print_paragraph
@@ -22,6 +22,9 @@ MARKS = {SEVERE: ("✗", "bold red"), WARNING: ("!", "yellow"), NOTE: ("·", "di
 ANSWER = ("→", "bold")
 # Not printed where that finding has said how far to trust the numbers.
 OF_THE_SPREAD = {"launches-apart", "machine-changed"}
+# Rules with one cause, of which the first says what there is to say.
+SAID_BY = {"busy-processes": "load"}
+OF_THE_WIDEST = {TARGET_MISSED, "launches-apart"}  # about all curves, with the widest as an example
 MOST_OF_A_RULE = 4  # in brief
 
 
@@ -57,25 +60,52 @@ def print_important(out: Console, findings: Sequence[Finding], several_hosts: bo
     """
     for found in most_important(findings):
         host = f" ({found.host})." if several_hosts and found.host else ""
-        print_findings(out, [replace(found, title=found.title + host)], faint=False)
+        whole = _with_others(found, findings)
+        print_findings(out, [replace(whole, title=found.title + host)], faint=False)
         if found.outcome:
             print_paragraph(out, "  outcome:", "bold", outcome_text(found.outcome))
         elif found.experiment:
             print_paragraph(out, "  to confirm:", "dim", found.experiment)
 
 
-def print_brief(out: Console, findings: Sequence[Finding], several_hosts: bool = False) -> None:
-    """All others in their order: a paragraph each, at most four of a rule, and what disturbs the machine in one line.
-    With several hosts, findings about one name it.
+def _with_others(found: Finding, findings: Iterable[Finding]) -> Finding:
+    """With the other curves that have the same: one setting is mostly the cause of all of them."""
+    if rules()[found.rule].about != CURVES:
+        return found
+    others = dict.fromkeys(
+        one.variant for one in findings if one.rule == found.rule and one.variant != found.variant
+    )
+    also = f" Also found for {listed(filter(None, others))}." if any(others) else ""
+    return replace(found, what=found.what + also)
+
+
+def print_brief(
+    out: Console, findings: Sequence[Finding], several_hosts: bool = False, told: str = ""
+) -> None:
+    """All others in their order: of a rule about curves the first, which names the other curves, and at most four of
+    another rule; what disturbs the machine in one line, without what the sentence `told` has; and notes by their
+    titles. With several hosts, findings about one name it.
     """
     known = rules()
-    said = most_important(findings)
+    important = most_important(findings)
+    merged = {found.rule for found in important if known[found.rule].about == CURVES}
     wide = any(found.rule == TARGET_MISSED and found.severity != NOTE for found in findings)
+    there = {found.rule for found in findings}
     kinds: dict[tuple[str, str], list[Finding]] = {}
+    notes: list[Finding] = []
     for found in findings:
-        if not known[found.rule].brief or found in said or (wide and found.rule in OF_THE_SPREAD):
+        rule = known[found.rule]
+        if not rule.brief or found in important or found.rule in merged:
             continue
-        machine = known[found.rule].about == MACHINE and found.severity != SEVERE
+        if (wide and found.rule in OF_THE_SPREAD) or SAID_BY.get(found.rule) in there:
+            continue
+        if found.severity == NOTE and not rule.mark and not found.outcome:
+            notes += [found] if rule.about != MACHINE else []
+            continue
+        if rule.about == CURVES and not rule.mark:
+            merged.add(found.rule)
+            found = _with_others(found, findings)
+        machine = rule.about == MACHINE and found.severity != SEVERE
         named = f"{found.host}: {found.what}" if several_hosts and found.host else found.what
         kind = MACHINE if machine else found.rule
         kinds.setdefault((kind, found.severity), []).append(replace(found, what=named))
@@ -83,7 +113,23 @@ def print_brief(out: Console, findings: Sequence[Finding], several_hosts: bool =
         if kind != MACHINE:
             _print_some(out, several, known[kind].mark)
         elif severity == WARNING:
-            _print_machine(out, several)
+            _print_machine(out, [found for found in several if found.title.lower() not in told])
+    _print_notes(out, notes)
+
+
+def _print_notes(out: Console, notes: Iterable[Finding]) -> None:
+    """A dip (memcpy and tcp), launches differ: the titles, and the curves that each is about."""
+    titles: dict[str, dict[str, None]] = {}
+    for found in notes:
+        variants = titles.setdefault(found.title, {})
+        if found.variant and found.rule not in OF_THE_WIDEST:
+            variants[found.variant] = None
+    if titles:
+        named = (
+            f"{title[:1].lower()}{title[1:]}{f' ({listed(variants)})' if variants else ''}"
+            for title, variants in titles.items()
+        )
+        print_paragraph(out, *MARKS[NOTE], f"More notes in netpipe explain: {'; '.join(named)}.", faint=True)
 
 
 def _print_some(out: Console, several: Sequence[Finding], mark: str) -> None:

@@ -116,8 +116,8 @@ def print_summary(out: Console, reading: Reading) -> None:
     judgement = judge(reading)
     found = judgement.findings
     several_hosts = len(reading.hosts) > 1
-    said = next_sentence(reading, found), trust(reading, found)
-    answers = [*largest_losses(reading.losses), *filter(None, said)]
+    trusted = trust(reading, found)
+    answers = [*largest_losses(reading.losses), *filter(None, (next_sentence(reading, found), trusted))]
     verdicts = verdict_sentences(reading.verdicts)
     if answers or verdicts or found or judgement.withdrawn:
         out.print()
@@ -126,7 +126,7 @@ def print_summary(out: Console, reading: Reading) -> None:
     print_important(out, found, several_hosts)
     for verdict in verdicts:
         print_paragraph(out, *ANSWER, verdict)
-    print_brief(out, found, several_hosts)
+    print_brief(out, found, several_hosts, trusted)
     if judgement.withdrawn:
         print_paragraph(out, "·", "dim", withdrawn_text(len(judgement.withdrawn)), faint=True)
 

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""netpipe run --continue: what would be measured differently now is refused, and what the end promises is reached.
+tests/e2e/test_continue.py measures.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+import re
+import socket
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import msgspec
+import pytest
+
+from netpipe.cli.run import more_text, points_text
+from netpipe.command.continued import FACTS, check_same
+from netpipe.failure import USAGE, Failure
+from netpipe.findings import examples
+from netpipe.reading import Reading
+from netpipe.reading.blocks.visits import width_for
+from netpipe.reading.curves import CurvePoints
+from netpipe.records import Environment, Header, Run, Variant
+from netpipe.session import Result
+
+HOST = socket.gethostname()
+LIBRARY = "MPICH 5.0.2"
+
+
+def nested(facts: dict[str, Any]) -> dict[str, Any]:
+    (environment,) = examples.with_facts(facts).environments
+    return environment.facts
+
+
+NOW = nested({name: f"this {name}" for name in FACTS})
+
+
+def measured(first: dict[str, Any] = NOW, last: dict[str, Any] = NOW, library: str | None = LIBRARY) -> Run:
+    """Two launches on this host, of which each recorded its environment, and one more beside the last elsewhere."""
+    points = [examples.visited("mpi@mpich", 8, 1000.0, launch) for launch in range(2)]
+    made = examples.run(*points, variants=["mpi@mpich"])
+    records = [
+        Header(schema=1, run="0" * 32, host=HOST, netpipe="1.0", argv=["run", "mpi@mpich"]),
+        *made.plans,
+        Environment(launch=0, host=HOST, facts=first),
+        Variant(launch=0, variant="mpi@mpich", module="mpi@mpich", version="MPICH 4.0"),
+        Environment(launch=1, host=HOST, facts=last),
+        Environment(launch=1, rank=1, host="elsewhere", facts={}),
+        Variant(launch=1, variant="mpi@mpich", module="mpi@mpich", version=library),
+        *points,
+    ]
+    return Run(records)
+
+
+def check(run: Run, library: str | None = LIBRARY) -> None:
+    check_same(run, run.plans[0], "1.0", NOW, {"mpi@mpich": library})
+
+
+def refused(run: Run, library: str | None = LIBRARY) -> str:
+    with pytest.raises(Failure) as caught:
+        check(run, library)
+    assert caught.value.exit_code == USAGE
+    return caught.value.sentence
+
+
+def test_the_same_conditions_are_continued() -> None:
+    check(measured())
+    check(measured(library=None), "MPICH 4.0")  # the last launch that said a version counts
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_another_condition_is_refused_and_named(name: str) -> None:
+    facts = copy.deepcopy(NOW)
+    *groups, last = name.split(".")
+    inside = facts
+    for group in groups:
+        inside = inside[group]
+    inside[last] = "another"
+    expected = f"it was measured with {name} another, and now it would be this {name}"
+    assert expected in refused(measured(last=facts))
+    check(measured(first=facts))  # the run was continued before, and its last launches count
+
+
+def test_facts_that_decide_about_times_are_among_them() -> None:
+    assert {
+        "network.tcp.congestion_control",
+        "cpu.frequency.governor",
+        "cpu.frequency.boost",
+        "kernel.release",
+        "limits.allowed_cpus",
+    } <= set(FACTS)
+
+
+def test_another_version_of_a_library_is_refused() -> None:
+    said = refused(measured(), "MPICH 5.0.3")
+    assert "with the library of mpi@mpich MPICH 5.0.2, and now it would be MPICH 5.0.3" in said
+    assert "with the library of mpi@mpich MPICH 5.0.2, and now it would be unknown" in refused(
+        measured(), None
+    )
+
+
+# --------------------------------------------------------------------------------------------------- what it promises
+
+
+def wandering(seed: int, launches: int, command: int = 4, spread: float = 0.015) -> Result:
+    """A run whose launches differ by this much, by a command that has so many launches: the first of them are the same
+    for a seed, however many follow.
+    """
+    points = [
+        examples.visited(
+            "tcp", size, 1000.0 * (1 + random.Random(f"{seed} {launch} {size}").gauss(0, spread)), 0
+        )
+        for launch in range(launches)
+        for size in (8, 16, 32, 64, 128, 256)
+    ]
+    placed = [msgspec.structs.replace(one, launch=place // 6) for place, one in enumerate(points)]
+    run = examples.run(*placed, variants=["tcp"])
+    run.plans[:] = [msgspec.structs.replace(plan, launches=command, target=0.01) for plan in run.plans]
+    return Result(run, 0, Path("run.jsonl"), None)
+
+
+def typical(result: Result) -> float:
+    return median(Reading(result.run).half_widths.tolist())
+
+
+@pytest.mark.parametrize("had", [3, 4])
+def test_the_promised_width_is_reached_by_the_promised_launches(had: int) -> None:
+    reached = []
+    for seed in range(25):
+        said = more_text(wandering(seed, had))
+        if said is None:
+            continue
+        width, launches = re.findall(r"For ±([\d.]+) % it takes about .* --launches (\d+)", said)[0]
+        reached.append(typical(wandering(seed, had + int(launches))) / (float(width) / 100))
+    assert len(reached) >= 20
+    assert 0.7 <= median(reached) <= 1.15
+
+
+def test_two_launches_promise_nothing() -> None:
+    """Their intervals come from stretches of time, in which launches do not differ."""
+    assert typical(wandering(1, 2)) > 0.01
+    assert more_text(wandering(1, 2)) is None
+
+
+def test_a_continued_run_says_of_which_next_run_its_intervals_are() -> None:
+    half = typical(wandering(1, 16))
+    (few,) = re.findall(
+        r"of 16 launches, half of their intervals within ±[\d.]+ % for a run of as many "
+        r"\(±([\d.]+) % for one of 4 launches\), are in run.jsonl",
+        points_text(wandering(1, 16)),
+    )
+    assert float(few) / 100 == pytest.approx(half * 2.5**0.5, rel=0.05)  # 1/16 + 1/4, against 2/16
+    assert "for a run of as many" not in points_text(wandering(1, 4))
+
+
+def test_the_interval_of_a_continued_run_holds_for_one_of_as_many_launches_and_a_wider_one_for_the_command() -> (
+    None
+):
+    wide = width_for(4, 16)
+    many, few, widened = [], [], []
+    for seed in range(40):
+        made = {one.size_bytes: one.time_ns for one in _curve(wandering(seed, 16))}
+        many += [made[one.size_bytes].covers(one.time_ns.value) for one in _curve(wandering(1000 + seed, 16))]
+        for one in _curve(wandering(2000 + seed, 4)):
+            of = made[one.size_bytes]
+            off = abs(math.log(one.time_ns.value / of.value))
+            few.append(off <= math.log(of.high / of.value))
+            widened.append(off <= wide * math.log(of.high / of.value))
+    assert 0.90 <= fmean(many) <= 0.99
+    assert fmean(few) < 0.87
+    assert 0.90 <= fmean(widened) <= 0.99
+
+
+def _curve(result: Result) -> CurvePoints:
+    (curve,) = Reading(result.run).curves
+    return curve.points
