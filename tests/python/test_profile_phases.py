@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from browser import MISSING
 from profiled import made, profile_of
 from rich.console import Console
+from test_report import in_a_browser
 from traced import traced
 
 from netpipe.profiles.communicators import CommunicatorUse
@@ -222,7 +224,7 @@ def test_communicators_of_one_origin_and_size_share_a_row() -> None:
 
 def test_the_page_draws_phases_and_names_the_one_with_most_time() -> None:
     whole = in_phases(1, 7)
-    assert "57 % of the time in MPI is in phase 7." in list(answers(tables(whole)))
+    assert "Phase 7 has most of the time in MPI: 57 %." in list(answers(tables(whole)))
     text = page(whole)
     assert 'id="by-phase"' in text
     read = Page(text).text
@@ -230,7 +232,7 @@ def test_the_page_draws_phases_and_names_the_one_with_most_time() -> None:
     assert "3 MPI_Comm_split 2 1, 0 0 10 1000 B" in read
     alone = page(in_phases(1, 1))
     assert 'id="by-phase"' not in alone
-    assert "in phase" not in "".join(answers(tables(in_phases(1, 1))))
+    assert "Phase" not in "".join(answers(tables(in_phases(1, 1))))
 
 
 def test_phases_are_drawn_by_kind_of_call_and_the_longest_fills_the_bar() -> None:
@@ -246,6 +248,19 @@ def test_phases_are_drawn_by_kind_of_call_and_the_longest_fills_the_bar() -> Non
     assert drawn is not None
     assert [row[0] for row in drawn.rows] == [str(phase) for phase in range(6, MOST_ROWS + 6)]
     assert f"The {MOST_ROWS} of {MOST_ROWS + 5} phases with most of it." in Page(page(many)).text
+
+
+@pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_phases_are_drawn_and_the_page_does_not_scroll_sideways(
+    width: int, tmp_path: Path
+) -> None:
+    whole = in_phases(1, 1_000_000_007)
+    found = in_a_browser(page(whole).replace("<details>", "<details open>"), width, tmp_path)
+    assert found["scroll"] <= found["client"]
+    assert found["wide"] == 0
+    # Calls, ranks and their parts, sizes twice, two matrices, phases.
+    assert found["bars"] == 3 + 2 * 4 + 2 * 3 + 2 + (3 + 2)
 
 
 # ---------------------------------------------------------------------------------------------------------- the command

@@ -42,7 +42,7 @@ def most_sentence(tables: Tables) -> str | None:
     if not several(tables.phases) or whole == 0:
         return None
     most = max((one for one in tables.phases if one.phase is not None), key=lambda one: one.all_ranks.time_ns)
-    return f"{percent_text(most.all_ranks.time_ns / whole)} of the time in MPI is in phase {most.phase}."
+    return f"Phase {most.phase} has most of the time in MPI: {percent_text(most.all_ranks.time_ns / whole)}."
 
 
 # ------------------------------------------------------------------------------------------------------------- phases
