@@ -199,3 +199,18 @@ def per_second_text(rate: float) -> str:
     """312456.7 -> "312 000 /s", with thin spaces."""
     rounded = float(f"{rate:.2e}")
     return f"{rounded:,.0f} /s".replace(",", "\u202f") if rounded >= 100 else f"{rounded:g} /s"
+
+
+def counts_text(number: int) -> str:
+    """9999, 100,021."""
+    return f"{number:,}" if number >= 10_000 else str(number)
+
+
+def volume_text(total_bytes: int) -> str:
+    """Of a sum, a few bytes more than a round size mean nothing: 1.25 KiB."""
+    return re.sub(r"[+-]\d+$", "", size_text(total_bytes))
+
+
+def exact_percent_text(share: float | None) -> str:
+    """Three digits: 97.2 %, 0.00715 %. A share of calls that is small is not none."""
+    return UNKNOWN if share is None else measure_text(100 * share, "%")

@@ -191,6 +191,32 @@ def test_a_script_that_runs_two_programs(make: Make) -> None:
     assert calls_of(bench.result, 0)["Send", 100] == 10
 
 
+@pytest.mark.deep
+def test_a_program_of_the_standard_abi(make: Make) -> None:
+    """MPICH has both interfaces, and its own compiler would build a profiler for the other one."""
+    bench = make("mpich")
+    compiler = bench.launcher.with_name("mpicc_abi")
+    if not compiler.exists():
+        pytest.skip("this MPICH has no mpicc_abi")
+    program = bench.folder / "of-the-abi"
+    subprocess.run([compiler, HERE / "profiled.c", "-o", program], check=True, timeout=60)
+    done = bench.profile(program)
+    assert done.code == 0, done.err
+    assert calls_of(bench.result, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+    assert (bench.result.header.library or "").startswith("MPICH 5.")
+
+
+def test_a_job_script_is_told_where_to_put_the_profiler(make: Make) -> None:
+    bench = make("mpich")
+    script = bench.folder / "job.sh"
+    run = " ".join(bench.launch(bench.program))
+    script.write_text(f"#!/bin/sh\n{run}\n{run}\n")
+    script.chmod(0o755)
+    done = bench.profile(command=[str(script)])
+    assert done.code == 2
+    assert "is a script that starts launchers itself (lines 2, 3)" in done.err
+
+
 # ------------------------------------------------------------------------------------------------------- refused
 
 

@@ -197,7 +197,7 @@ def test_lines_of_one_colour_differ_by_their_dashes() -> None:
 
 
 @pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
-@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_in_a_browser_the_page_does_not_scroll_sideways(width: int, tmp_path: Path) -> None:
     found = in_a_browser(text_of([*FASTER, *MEASURED], hosts=["a", "b"]), width, tmp_path)
     assert found["errors"] == []

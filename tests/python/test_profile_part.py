@@ -168,3 +168,15 @@ def test_more_communicators_than_a_trace_can_name(tmp_path: Path, monkeypatch: p
     assert [one.members for one in found.communicators.values()] == [*both, *[[0]] * 3, *[[1]] * 3]
     for rank, alone in ((0, [2, 3, 3]), (1, [3, 3, 3])):
         assert found.traces[rank].column("communicator").tolist() == [*alone, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("MPICH Version:      5.0.2", "MPICH 5.0.2"),
+        ("Open MPI v5.0.11, package: Open MPI", "Open MPI v5.0.11, package: Open MPI"),
+        ("", ""),
+    ],
+)
+def test_a_library_is_named_as_it_calls_itself(said: str, name: str) -> None:
+    assert merge.library_text(said) == name

@@ -247,6 +247,7 @@ def names_in(told: object) -> Iterator[str]:
             "run.jsonl is a run, not a profile; leave --ranks-per-host out",
         ),
         (("run.jsonl", "--rank", "0"), "run.jsonl is a run, not a profile; leave --rank out"),
+        (("run.jsonl", "--phase", "1"), "run.jsonl is a run, not a profile; leave --phase out"),
         (("torn.jsonl",), "torn.jsonl is damaged in line 2: "),
     ],
 )

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command is put under the profiler: behind `env NAME=VALUE` too the launcher is told what its ranks need."""
+"""How a command is put under the profiler: behind `env NAME=VALUE` too the launcher is told what its ranks need; a
+program of the standard ABI gets a profiler for that; and a job script is refused with what to do instead.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from netpipe import libraries
+from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.profiling import target as targets
 from netpipe.profiling.run import with_variables
-from netpipe.profiling.target import Target, _behind_env
+from netpipe.profiling.scripts import launches
+from netpipe.profiling.target import Target, _behind_env, understand
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,135 @@ def test_the_launcher_behind_env_gets_the_variables_of_its_ranks() -> None:
     assert with_variables(target, {"X": "y"}) == ["env", "A=1", "mpirun", "-x", "X=y", "-n", "2", "./app"]
     alone = Target(("./app", "1"), None, None, build, "")
     assert with_variables(alone, {"X": "y"}) == ["./app", "1"]
+
+
+# ------------------------------------------------------------------------------------------------- the standard ABI
+
+
+@pytest.fixture
+def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library with both compilers, of which nothing was added. A compiler is of the kind that its name says."""
+    for folder, names in (
+        ("bin", ("mpicc", "mpicc_abi", "mpiexec")),
+        ("lib", ("libmpi.so.12", "libmpi_abi.so.1")),
+    ):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text("#!/bin/sh\n")
+            (tmp_path / folder / name).chmod(0o755)
+    families = {one.name: one for one in libraries.families("mpi")}
+
+    def built(path: Path) -> Any:
+        family = families["abi" if path.name == "mpicc_abi" else "mpich"]
+        return SimpleNamespace(title=str(path), library=SimpleNamespace(family=family))
+
+    monkeypatch.setattr(targets.programs, "builder_of", built)
+    monkeypatch.setattr(targets.programs, "builder", lambda one: built(one.compiler))
+    monkeypatch.setattr(targets, "_folders", lambda _: [tmp_path / "lib"])
+    monkeypatch.setattr(targets.added, "all_", lambda **_: [])
+    return tmp_path
+
+
+def linked(monkeypatch: pytest.MonkeyPatch, **libraries_of: Path) -> None:
+    """By the name of the file: what ldd would say of it."""
+    monkeypatch.setattr(targets, "_libmpi", lambda path: libraries_of.get(path.name.partition(".")[0]))
+
+
+@pytest.mark.parametrize(
+    ("library", "compiler"), [("libmpi_abi.so.1", "mpicc_abi"), ("libmpi.so.12", "mpicc")]
+)
+def test_a_program_gets_a_profiler_for_the_interface_that_it_is_linked_with(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, library: str, compiler: str
+) -> None:
+    (prefix / "app").write_text("")
+    (prefix / "app").chmod(0o755)
+    linked(monkeypatch, app=prefix / "lib" / library)
+    found = understand([str(prefix / "bin/mpiexec"), "-n", "2", str(prefix / "app")])
+    assert (Path(found.build.title), found.module) == (prefix / "bin" / compiler, "")
+
+
+def test_without_its_compiler_the_abi_is_what_to_add(prefix: Path) -> None:
+    (prefix / "bin/mpicc_abi").unlink()
+    with pytest.raises(Failure, match="netpipe modules add mpi --abi --mpicc PATH/mpicc_abi") as failed:
+        targets._builder_near(prefix / "lib/libmpi_abi.so.1", prefix / "bin/mpiexec")
+    assert failed.value.exit_code == UNAVAILABLE
+
+
+def test_a_profiler_for_the_abi_fits_every_library_that_has_it(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intel MPI has the ABI and no compiler for it: the module of another library has one."""
+    (prefix / "bin/mpicc_abi").rename(prefix / "mpicc_abi")
+    (prefix / "app").write_text("")
+    (prefix / "app").chmod(0o755)
+    other = SimpleNamespace(
+        name="mpi@mpich-abi", file=Path("mpich.so"), compiler=prefix / "mpicc_abi", launcher=None
+    )
+    monkeypatch.setattr(targets.added, "all_", lambda **_: [other])
+    linked(monkeypatch, app=prefix / "lib/libmpi_abi.so.1", mpich=Path("/mpich/lib/libmpi_abi.so.1"))
+    found = understand([str(prefix / "bin/mpiexec"), str(prefix / "app")])
+    assert (found.build.title, found.module) == (str(prefix / "mpicc_abi"), ""), (
+        "the module is of another library"
+    )
+    linked(monkeypatch, app=prefix / "lib/libmpi.so.12", mpich=Path("/mpich/lib/libmpi_abi.so.1"))
+    assert understand([str(prefix / "bin/mpiexec"), str(prefix / "app")]).build.title.endswith("/bin/mpicc")
+
+
+# ---------------------------------------------------------------------------------------------------------- scripts
+
+JOB = """#!/bin/bash
+#SBATCH -N 2
+# mpirun -n 2 ./not-this
+module load openmpi
+mpirun -n 4 ./first
+echo "mpirun is done"
+if OMP_NUM_THREADS=1 /opt/mpi/bin/mpiexec.hydra -n 2 ./second; then (srun ./third); fi
+netpipe profile -- mpirun -n 4 ./profiled
+"""
+
+
+def test_a_script_that_starts_launchers_is_told_where_to_put_the_profiler(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(JOB)
+    script.chmod(0o755)
+    for command in ([str(script)], ["bash", str(script)], ["env", "A=1", str(script)]):
+        with pytest.raises(Failure) as failed:
+            understand(command)
+        assert failed.value.exit_code == USAGE
+        assert failed.value.sentence == (
+            f"{script} is a script that starts launchers itself (lines 5, 7), and a profile is of one program; profile "
+            "each inside the script, with an output of its own: netpipe profile -o profile-1.jsonl -- "
+            "mpirun -n 4 ./first"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            JOB,
+            [
+                (5, "mpirun -n 4 ./first"),
+                (7, "/opt/mpi/bin/mpiexec.hydra -n 2 ./second; then (srun ./third); fi"),
+            ],
+        ),
+        ("cd run && mpirun -n 2 ./a\n", [(1, "mpirun -n 2 ./a")]),
+        ("time srun ./a", [(1, "srun ./a")]),
+        ("which mpirun\nmpirun\nMPIRUN=mpirun\n", []),
+        ("\0mpirun -n 2 ./a\n", []),
+        ("", []),
+    ],
+)
+def test_the_launchers_of_a_script_are_found(tmp_path: Path, text: str, lines: list[tuple[int, str]]) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(text)
+    assert launches(script) == lines
+    assert launches(tmp_path / "no-such-file") == []
+
+
+def test_a_script_without_a_launcher_is_asked_for_one(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n./app\n")
+    script.chmod(0o755)
+    with pytest.raises(Failure, match="is not linked with an MPI library, and is no launcher of one"):
+        understand([str(script)])

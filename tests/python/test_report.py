@@ -551,13 +551,14 @@ def test_in_a_browser_the_panels_are_drawn(of_patterns: Page, tmp_path: Path) ->
         pytest.param(40, 2 + 4 + 2 * 2 * 2 + 2 * 1600, marks=pytest.mark.deep),
     ],
 )
-def test_in_a_browser_a_profile_is_drawn_at_the_width_of_a_telephone(
-    ranks: int, bars: int, tmp_path: Path
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_a_profile_is_drawn_and_does_not_scroll_sideways(
+    ranks: int, bars: int, width: int, tmp_path: Path
 ) -> None:
     rows = [
         made(call, size, 9, peer) for call in ("Send", "Irecv") for size in (8, 4096) for peer in range(ranks)
     ]
-    found = in_a_browser(profile_page(profile_of(*[rows] * ranks)), 390, tmp_path)
+    found = in_a_browser(profile_page(profile_of(*[rows] * ranks)), width, tmp_path)
     assert found["scroll"] <= found["client"]
     assert found["wide"] == 0
     assert found["bars"] == bars

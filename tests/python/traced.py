@@ -20,9 +20,10 @@ def traced(
     tags: Sequence[Sequence[int]] | None = None,
     hosts: int = 1,
     communicators: Sequence[Sequence[int]] | None = None,
+    phases: Sequence[Sequence[int]] | None = None,
 ) -> Profile:
-    """A profile of these calls. All are of one communicator with all ranks, and of one tag, unless `communicators` and
-    `tags` say otherwise, for each rank and event. The ranks are on `hosts` in blocks.
+    """A profile of these calls. All are of one communicator with all ranks, of one tag, and of phase 1, unless
+    `communicators`, `tags` and `phases` say otherwise, for each rank and event. The ranks are on `hosts` in blocks.
     """
     profile = profile_of(*([] for _ in ranks), hosts=hosts, calls=CALLS)
     profile.communicators[0] = Communicator(communicator=0, size=len(ranks), members=list(range(len(ranks))))
@@ -36,7 +37,7 @@ def traced(
             "tag": [tag for _ in events] if tags is None else tags[rank],
             "call": [NUMBERS[event[0]] for event in events],
             "communicator": [0 for _ in events] if communicators is None else communicators[rank],
-            "phase": [1 for _ in events],
+            "phase": [1 for _ in events] if phases is None else phases[rank],
         }
         profile.traces[rank] = Trace.of(rank, {name: np.array(values) for name, values in columns.items()})
     return profile

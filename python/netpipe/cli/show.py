@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
 
+OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
+
 
 @click.command
 @runs_argument
@@ -49,6 +51,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="Of a profile: take each N consecutive ranks for one host, wherever they were.",
 )
+@click.option(
+    "--phase",
+    type=int,
+    metavar="N",
+    help="Of a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
+)
 def command(
     runs: tuple[Path, ...],
     variants: tuple[str, ...],
@@ -58,6 +66,7 @@ def command(
     as_json: bool,
     rank: int | None,
     ranks_per_host: int | None,
+    phase: int | None,
 ) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses.
 
@@ -77,7 +86,7 @@ def command(
                 USAGE, f"{kernels[0]} has results of kernels, which are shown alone; leave the others out"
             )
         words = f"{kernels[0]} has results of kernels, not a run"
-        refuse(("variants", "patterns", "points", "fitted", "rank", "ranks_per_host"), words)
+        refuse(("variants", "patterns", "points", "fitted", *OF_PROFILES), words)
         show_kernels(kernels[0], as_json)
         return
     if profiles := [path for path in files if is_profile(path)]:
@@ -86,13 +95,13 @@ def command(
                 USAGE, f"{profiles[0]} is a profile, which is shown alone; leave the other files out"
             )
         refuse(("variants", "patterns", "points", "fitted"), f"{profiles[0]} is a profile, not a run")
-        show_profile(profiles[0], rank, ranks_per_host, as_json)
+        show_profile(profiles[0], rank, ranks_per_host, phase, as_json)
         return
     from netpipe.reading import Reading
     from netpipe.reading.across import merge
 
     reading = Reading(merge.read(files))
-    refuse(("rank", "ranks_per_host"), f"{files[0]} is a run, not a profile")
+    refuse(OF_PROFILES, f"{files[0]} is a run, not a profile")
     found = choose(reading.curves, variants, patterns)
     if as_json:
         click.echo(to_json(reading, found, points or bool(variants), fitted))
@@ -151,17 +160,19 @@ def show_kernels(path: Path, as_json: bool) -> None:
         say(sentence)
 
 
-def show_profile(path: Path, rank: int | None, ranks_per_host: int | None, as_json: bool) -> None:
-    """Raises Failure (2) for a damaged profile, and for a rank of which there is nothing."""
+def show_profile(
+    path: Path, rank: int | None, ranks_per_host: int | None, phase: int | None, as_json: bool
+) -> None:
+    """Raises Failure (2) for a damaged profile, and for a rank or phase of which there is nothing."""
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.tables import NotThere, tables
 
     try:
-        made = tables(read(path), rank, ranks_per_host)
+        made = tables(read(path), rank, ranks_per_host, phase)
     except NotAProfile as error:
         raise Failure(USAGE, str(error)) from None
     except NotThere as error:
-        raise Failure(USAGE, f"{path}: {error}; choose another --rank") from None
+        raise Failure(USAGE, f"{path}: {error}; choose another {error.option}") from None
     if as_json:
         import msgspec
 

@@ -87,6 +87,7 @@ class Call:
     receives: list[int] = field(default_factory=list)
     group: int = -1
     begin_ns: int = 0  # in the trace
+    phase: int = 1
 
 
 @dataclass(slots=True)
@@ -200,6 +201,7 @@ class _Builder:
                 "tag",
                 "call",
                 "communicator",
+                "phase",
             )
         }
         columns["begin_ns"] = columns["begin_ns"] - first
@@ -217,7 +219,7 @@ class _Builder:
         last_end = 0
         last_begin: int | None = None
         requested = 0  # by the last call
-        for begin, took, size, request, peer, tag, number, communicator in rows:
+        for begin, took, size, request, peer, tag, number, communicator, phase in rows:
             name, does = self.names[number], self.does[number]
             if begin == last_begin and ("half" in does or ("completes" in does and made[-1].name == name)):
                 call = made[-1]
@@ -225,9 +227,8 @@ class _Builder:
                 before = begin - last_end if made else begin
                 if begin == last_begin:
                     took = 0  # one of several that a call has started: the first has the time
-                call = Call(
-                    Kind.OTHER, name, max(0, round(before - self.overhead_ns)), took, size, begin_ns=begin
-                )
+                before = max(0, round(before - self.overhead_ns))
+                call = Call(Kind.OTHER, name, before, took, size, begin_ns=begin, phase=phase)
                 made.append(call)
                 last_begin, last_end = begin, max(last_end, begin + took)
                 requested = request

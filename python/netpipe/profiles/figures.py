@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netpipe.profiles.counted import Array
+from netpipe.profiles.counted import Counted as Rows
 from netpipe.profiles.lines import ALL_SIZES, Profile
-from netpipe.profiles.tables import Array
-from netpipe.profiles.tables import Counted as Rows
+from netpipe.profiles.phases import NOT_KNOWN
 
 MOST_BINS = 64  # rows of a matrix; more ranks are put together
 LARGEST_POWER = 64  # sizes are 64-bit numbers
@@ -69,16 +70,25 @@ class RankKinds:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseKinds:
+    phase: int | None  # None: of calls whose phase was not kept apart
+    by_kind_s: tuple[float, ...]  # of all ranks, as in KINDS
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     sizes: list[SizeBin]  # without gaps, from the smallest to the largest
     matrix: Matrix
     ranks: list[RankKinds]  # of which there is something
+    phases: list[PhaseKinds]  # as the phases of the tables
 
 
 def figures(profile: Profile) -> Figures:
     rows = Rows.of(profile, None)
     kinds = np.take(np.array([kind_of(words) for words in rows.words]), rows["call"])
-    return Figures(_sizes(rows, kinds), _matrix(profile, rows), _ranks(profile, rows, kinds))
+    return Figures(
+        _sizes(rows, kinds), _matrix(profile, rows), _ranks(profile, rows, kinds), _phases(rows, kinds)
+    )
 
 
 def _sizes(rows: Rows, kinds: Array) -> list[SizeBin]:
@@ -131,19 +141,36 @@ def _matrix(profile: Profile, rows: Rows) -> Matrix:
 def _ranks(profile: Profile, rows: Rows, kinds: Array) -> list[RankKinds]:
     there = [one for one in profile.ranks if one.rank in profile.entries]
     place = {one.rank: at for at, one in enumerate(there)}
-    whole = ~rows.does("half")
-    at = np.array([place.get(rank, len(there)) for rank in rows["rank"][whole].tolist()], int)
-    size = (len(there) + 1, len(KINDS))
-    seconds = rows["time_ns"][whole] * 1e-9
-    time: list[list[float]] = (
-        np.bincount(at * size[1] + kinds[whole], weights=seconds, minlength=size[0] * size[1])
-        .astype(float)  # of nothing it makes whole numbers
-        .reshape(size)
-        .tolist()
-    )
+    at = np.array([place.get(rank, len(there)) for rank in rows["rank"].tolist()], int)
+    time = _seconds(rows, kinds, at, len(there) + 1)
     made = []
     for one, known in zip(there, time, strict=False):
         lost = one.mpi_s - sum(known)
         known[OTHERS] += lost if lost > ROUNDING * one.mpi_s else 0.0
         made.append(RankKinds(one.rank, one.seconds, one.compute_s, one.mpi_s, tuple(known)))
     return made
+
+
+def _phases(rows: Rows, kinds: Array) -> list[PhaseKinds]:
+    numbers, at = np.unique(rows["phase"], return_inverse=True)
+    made = [
+        PhaseKinds(None if number == NOT_KNOWN else number, tuple(known))
+        for number, known in zip(numbers.tolist(), _seconds(rows, kinds, at, len(numbers)), strict=True)
+    ]
+    return sorted(made, key=lambda one: (one.phase is None, one.phase))
+
+
+def _seconds(rows: Rows, kinds: Array, at: Array, many: int) -> list[list[float]]:
+    """The time in calls by what `at` says of each row, from 0 to `many`, and by kind."""
+    whole = ~rows.does("half")
+    found: list[list[float]] = (
+        np.bincount(
+            at[whole] * len(KINDS) + kinds[whole],
+            weights=rows["time_ns"][whole] * 1e-9,
+            minlength=many * len(KINDS),
+        )
+        .astype(float)  # of nothing it makes whole numbers
+        .reshape(many, len(KINDS))
+        .tolist()
+    )
+    return found

@@ -67,7 +67,7 @@ def merge(found: Parts, header: Header, end: End) -> Profile:
     parts = found.parts
     first = parts[0]
     header.ranks = found.ranks
-    header.library = header.library or first.text("library") or None
+    header.library = header.library or library_text(first.text("library")) or None
     header.calls = [_call(one) for one in first.calls]
     # A rank that died early may not know how long a tick is; the others of its host do.
     rates = {part.text("host"): rate for part in parts if (rate := part.rate()) > 0}
@@ -92,6 +92,11 @@ def merge(found: Parts, header: Header, end: End) -> Profile:
             profile.ranks.append(Rank(rank=rank, state="unfinished", problem=why))
     profile.ranks.sort(key=lambda one: one.rank)
     return profile
+
+
+def library_text(said: str) -> str:
+    """What a library calls itself, without what is no name: MPICH says "MPICH Version:      5.0.2"."""
+    return " ".join(said.replace("Version:", " ").split())
 
 
 def _call(one: Any) -> Call:

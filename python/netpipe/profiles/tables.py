@@ -8,24 +8,30 @@ Every number stands twice, for one rank and for all together: the paper counts r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
 
-from netpipe.profiles.lines import ALL_SIZES, MANY, NONE, Profile, Rank
+from netpipe.profiles.communicators import CommunicatorUse, communicators
+from netpipe.profiles.counted import Array, Counted, share_of
+from netpipe.profiles.lines import ALL_SIZES, MANY, Profile, Rank
+from netpipe.profiles.phases import FIRST, NOT_KNOWN, PhaseUse, phases
 from netpipe.profiles.waiting import Waiting, waiting
 
 LIMITS = (2 << 10, 16 << 10, 1 << 20)  # bytes; each is the largest size of its bin, and the last bin has none
+MOST_NAMED = 8  # phases in a sentence
 IMBALANCE = 0.05  # the largest computing time exceeds the mean by more: it is worth a sentence
 
 T = TypeVar("T")
-Array = np.ndarray[Any, Any]
 
 
 class NotThere(ValueError):  # noqa: N818  (it reads as what it says)
-    """A rank of which there is nothing; the text says why."""
+    """A rank of which there is nothing, or a phase; the text says why."""
+
+    def __init__(self, text: str, option: str) -> None:
+        super().__init__(text)
+        self.option = option  # of the command line: another value would do
 
 
 class Both(msgspec.Struct, Generic[T], frozen=True):
@@ -71,7 +77,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the profile lacks. `what`: cut_off, failed (the command), nothing, no_calls, problem, aborted,
-    unfinished, trace, coarse, sizes, peers, buffers, threads.
+    unfinished, trace, coarse, sizes, peers, phases, buffers, threads.
     """
 
     what: str
@@ -98,7 +104,7 @@ class Started(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float | None:
-        return _share(self.found_done, self.waited)
+        return share_of(self.found_done, self.waited)
 
 
 class NonBlocking(msgspec.Struct, frozen=True):
@@ -119,7 +125,7 @@ class Portion(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, calls: int, of_calls: int, volume: int, of_volume: int) -> Portion:
-        return cls(calls, of_calls, _share(calls, of_calls), volume, of_volume, _share(volume, of_volume))
+        return cls(calls, of_calls, share_of(calls, of_calls), volume, of_volume, share_of(volume, of_volume))
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -178,45 +184,62 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None  # that stands beside all ranks
     ranks: int  # of which there is something
     ranks_per_host: int | None  # that were taken for one host; None: the hosts are those of the profile
+    # None: all phases. Else the tables from message_sizes on are of this phase alone; a profile has buffer reuse and
+    # computing only of the whole program, so there is none then.
+    phase: int | None
+    phases: list[PhaseUse]
     message_sizes: Both[Sizes]  # table 1
     non_blocking: Both[NonBlocking]  # table 3
-    buffer_reuse: Both[Portion]  # table 4
+    buffer_reuse: Both[Portion] | None  # table 4
     collectives: Both[Portion]  # table 5
     same_host: Both[Portion]  # table 6
     time_by_call: list[CallTime]
     time_by_size: list[SizeTime]  # of the same calls in the same order
     balance: Balance
+    communicators: list[CommunicatorUse]
     waiting: Waiting
 
 
-def tables(profile: Profile, rank: int | None = None, ranks_per_host: int | None = None) -> Tables:
+def tables(
+    profile: Profile, rank: int | None = None, ranks_per_host: int | None = None, phase: int | None = None
+) -> Tables:
     """Without a rank it is rank 0, or the first of which there is something. `ranks_per_host` takes blocks of so many
-    ranks for one host each. Raises NotThere.
+    ranks for one host each, `phase` only what was called in that phase of MPI_Pcontrol. Raises NotThere.
     """
     there = [one for one in profile.ranks if one.rank in profile.entries]
     rank = _chosen(profile, there, rank)
     rows = Counted.of(profile, ranks_per_host)
-    mine = None if rank is None else rows.where(rows["rank"] == rank)
     ours = next((one for one in there if one.rank == rank), None)
+    missing = list(_missing(profile, rows))
+    all_phases = phases(rows, there, ours)
+    if phase is not None:
+        _check(phase, all_phases)
+        rows = rows.where(rows["phase"] == phase)
+    mine = None if rank is None else rows.where(rows["rank"] == rank)
 
     def both(table: Callable[[Counted], T]) -> Both[T]:
         return Both(None if mine is None else table(mine), table(rows))
 
     return Tables(
         facts=_facts(profile),
-        missing=list(_missing(profile, rows)),
+        missing=missing,
         rank=rank,
         ranks=len(there),
         ranks_per_host=ranks_per_host,
+        phase=phase,
+        phases=all_phases,
         message_sizes=both(_sizes),
         non_blocking=both(_non_blocking),
-        buffer_reuse=Both(None if ours is None else _reuse([ours]), _reuse(there)),
+        buffer_reuse=(
+            None if phase is not None else Both(None if ours is None else _reuse([ours]), _reuse(there))
+        ),
         collectives=both(_collectives),
         same_host=both(_same_host),
         time_by_call=_by_call(rows, mine, there, ours),
         time_by_size=_by_size(rows, mine, there, ours),
-        balance=_balance(there),
-        waiting=waiting(profile),
+        balance=_balance(there if phase is None else []),
+        communicators=communicators(profile, rows),
+        waiting=waiting(profile, phase=phase),
     )
 
 
@@ -228,94 +251,24 @@ def _chosen(profile: Profile, there: Sequence[Rank], rank: int | None) -> int | 
     known = next((one for one in profile.ranks if one.rank == rank), None)
     if known is None:
         many = max(profile.header.ranks, len(profile.ranks))
-        raise NotThere(f"there is no rank {rank}; the program had {many}, numbered from 0")
-    raise NotThere(f"there is nothing of rank {rank}: {known.problem or 'its calls are not in the file'}")
+        raise NotThere(f"there is no rank {rank}; the program had {many}, numbered from 0", "--rank")
+    why = known.problem or "its calls are not in the file"
+    raise NotThere(f"there is nothing of rank {rank}: {why}", "--rank")
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
-
-
-# ------------------------------------------------------------------------------------------------ entries as columns
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """The entries of all ranks, a row for each kind of call."""
-
-    names: list[str]  # of the calls
-    words: list[frozenset[str]]  # what each does
-    columns: dict[str, Array]
-
-    @classmethod
-    def of(cls, profile: Profile, ranks_per_host: int | None) -> Counted:
-        entries = list(profile.entries.values())
-        # Whole numbers up to 2^53 are exact as floats, and what is beyond does not overflow.
-        kinds: dict[str, type] = {"call": int, "peer": int}
-        for name in ("bytes", "coarse", "calls", "time_ns", "most_ns", "waited", "found_done"):
-            kinds[name] = float
-        columns = {
-            name: np.concatenate(
-                [np.array(getattr(one, name), kind) for one in entries] or [np.empty(0, kind)]
-            )
-            for name, kind in kinds.items()
-        }
-        columns["rank"] = np.repeat(
-            np.array([one.rank for one in entries], int), np.array([len(one.call) for one in entries], int)
-        )
-        calls = profile.header.calls
-        # one that the profile does not name is the last
-        columns["call"] = np.minimum(columns["call"], len(calls))
-        here, there = (_host(profile, columns[name], ranks_per_host) for name in ("rank", "peer"))
-        columns["same_host"] = (here == there) & (here >= 0) & (columns["rank"] != columns["peer"])
-        names = [*(one.name for one in calls), "unknown"]
-        return cls(names, [*(frozenset(one.does) for one in calls), frozenset()], columns)
-
-    def __getitem__(self, name: str) -> Array:
-        return self.columns[name]
-
-    def where(self, mask: Array) -> Counted:
-        return Counted(self.names, self.words, {name: column[mask] for name, column in self.columns.items()})
-
-    def does(self, *what: str) -> Array:
-        """Rows of calls that do one of these things."""
-        return self._calls(not words.isdisjoint(what) for words in self.words)
-
-    def _calls(self, which: Iterable[bool]) -> Array:
-        """Rows of these calls."""
-        return np.take(np.fromiter(which, bool), self["call"])
-
-    @property
-    def messages(self) -> Array:
-        """Sends and receives. Those to and from MPI_PROC_NULL move nothing."""
-        moves: Array = self.does("sends", "receives") & (self["peer"] != NONE)
-        return moves
-
-    @property
-    def collectives(self) -> Array:
-        """Without those that make communicators, which the paper does not count."""
-        return self.does("collective") & ~self.does("sets_up")
-
-    @property
-    def counted(self) -> Array:
-        """What tables 5 and 6 take for all calls."""
-        return self.messages | self.collectives | self._calls(name == "Waitall" for name in self.names)
-
-    def calls(self, mask: Array) -> int:
-        return int(self["calls"][mask].sum())
-
-    def volume(self, mask: Array) -> int:
-        return int((self["calls"] * self["bytes"])[mask].sum())
-
-
-def _host(profile: Profile, ranks: Array, ranks_per_host: int | None) -> Array:
-    """A number for the host of each; less than 0 where it is not known."""
-    if ranks_per_host is not None:
-        return np.where(ranks >= 0, ranks // ranks_per_host, -1)
-    numbers: dict[str, int] = {}
-    hosts = {rank: numbers.setdefault(host, len(numbers)) for rank, host in profile.hosts.items() if host}
-    found, where = np.unique(ranks, return_inverse=True)
-    return np.take(np.array([hosts.get(rank, -1) for rank in found.tolist()], int), where)
+def _check(phase: int, known: Sequence[PhaseUse]) -> None:
+    """Raises NotThere."""
+    numbers = [one.phase for one in known if one.phase is not None]
+    if phase in numbers:
+        return
+    if len(numbers) < 2:
+        why = "the program has one phase, because it never called MPI_Pcontrol"
+        if numbers not in ([], [FIRST]):
+            why = f"all calls are in phase {numbers[0]}"
+    else:
+        some = ", ".join(map(str, numbers[:MOST_NAMED]))
+        why = f"there are calls in phases {some}{', ...' if len(numbers) > MOST_NAMED else ''}"
+    raise NotThere(f"there are no calls in phase {phase}; {why}", "--phase")
 
 
 # --------------------------------------------------------------------------------------------------- the paper's tables
@@ -336,7 +289,7 @@ def _non_blocking(rows: Counted) -> NonBlocking:
     def started(mask: Array) -> Started:
         calls = rows.calls(mask)
         waited, done = (int(rows[name][mask].sum()) for name in ("waited", "found_done"))
-        return Started(calls, _share(rows.volume(mask), calls), waited, done)
+        return Started(calls, share_of(rows.volume(mask), calls), waited, done)
 
     return NonBlocking(
         started(messages & rows.does("sends")),
@@ -381,7 +334,7 @@ def _timed(rows: Counted, keys: Array, many: int, seconds: float) -> list[Timed 
     most = np.zeros(many)
     np.maximum.at(most, keys, rows["most_ns"])
     return [
-        Timed(int(n), int(ns), _share(ns * 1e-9, seconds), ns / n, int(longest)) if n else None
+        Timed(int(n), int(ns), share_of(ns * 1e-9, seconds), ns / n, int(longest)) if n else None
         for n, ns, longest in zip(calls.tolist(), time.tolist(), most.tolist(), strict=True)
     ]
 
@@ -509,6 +462,7 @@ def _missing(profile: Profile, rows: Counted) -> Iterable[Gap]:
     for what, mask in (
         ("sizes", rows["coarse"] >= ALL_SIZES),
         ("peers", rows.messages & (rows["peer"] == MANY)),
+        ("phases", (rows["phase"] == NOT_KNOWN) & ~np.isin(rows["phase"], (FIRST, NOT_KNOWN)).all()),
     ):
         if mask.any():
             yield Gap(what=what, ranks=sorted({*rows["rank"][mask].tolist()}), count=rows.calls(mask))

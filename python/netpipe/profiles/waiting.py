@@ -57,6 +57,15 @@ class CallWaiting(msgspec.Struct, kw_only=True):
     waiting_ns: int = 0
 
 
+class PhaseWaiting(msgspec.Struct, kw_only=True):
+    """Of all ranks."""
+
+    phase: int
+    calls: int = 0
+    time_ns: int = 0
+    waiting_ns: int = 0
+
+
 class PairWaiting(msgspec.Struct, kw_only=True):
     rank: int
     late: int  # the rank that it waited for
@@ -76,6 +85,7 @@ class Waiting(msgspec.Struct, kw_only=True):
     kinds: list[KindWaiting] = []
     calls: list[CallWaiting] = []  # the longest waiting first
     pairs: list[PairWaiting] = []  # the three with most waiting
+    phases: list[PhaseWaiting] = []  # all of them, by number, whatever phase the others are of
 
     @property
     def mpi_ns(self) -> int:
@@ -86,34 +96,45 @@ class Waiting(msgspec.Struct, kw_only=True):
         return sum(one.waiting_ns for one in self.ranks)
 
 
-def waiting(profile: Profile, most_events: int = MOST_EVENTS) -> Waiting:
-    """Of a profile without a trace, or with a damaged one, there is only a `problem`."""
+def waiting(profile: Profile, most_events: int = MOST_EVENTS, phase: int | None = None) -> Waiting:
+    """With a `phase` only its calls are summed: those of the others are judged, because who waits for whom goes on
+    from phase to phase. Of a profile without a trace, or with a damaged one, there is only a `problem`.
+    """
     if not profile.traces:
         return Waiting(traced=False, problem="the profile has no trace")
     try:
         made = calls(profile, most_events=most_events)
     except NotAProfile as error:
         return Waiting(problem=str(error))
-    return of_calls(made, profile)
+    return of_calls(made, profile, phase)
 
 
-def of_calls(made: Calls, profile: Profile) -> Waiting:
+def of_calls(made: Calls, profile: Profile, phase: int | None = None) -> Waiting:
     """What `calls(profile)` has found."""
     judge = _Judge(made, profile)
     ranks = {rank: RankWaiting(rank=rank, host=judge.hosts[rank]) for rank in made.ranks}
     kinds = {kind: KindWaiting(kind=kind) for kind in KINDS}
     by_call: dict[str, CallWaiting] = {}
     pairs: dict[tuple[int, int], int] = defaultdict(int)
+    phases: dict[int, PhaseWaiting] = {}
     for rank, its_calls in made.ranks.items():
         mine = ranks[rank]
         for call in its_calls:
+            waited, kind, late = judge.call(rank, call)
+            of_phase = phases.get(call.phase)
+            if of_phase is None:
+                of_phase = phases[call.phase] = PhaseWaiting(phase=call.phase)
+            of_phase.calls += 1
+            of_phase.time_ns += call.took_ns
+            of_phase.waiting_ns += max(0, waited)
+            if phase is not None and call.phase != phase:
+                continue
             of_call = by_call.get(call.name)
             if of_call is None:
                 of_call = by_call[call.name] = CallWaiting(call=call.name)
             of_call.calls += 1
             of_call.time_ns += call.took_ns
             mine.mpi_ns += call.took_ns
-            waited, kind, late = judge.call(rank, call)
             if waited <= 0:
                 continue
             mine.waiting_ns += waited
@@ -131,7 +152,7 @@ def of_calls(made: Calls, profile: Profile) -> Waiting:
                 mine.collective_ns += waited
     of_events = sum(trace.events for trace in profile.traces.values())
     untraced = 0
-    if made.events == of_events and not made.truncated:
+    if phase is None and made.events == of_events and not made.truncated:
         in_mpi = {one.rank: round(one.mpi_s * 1e9) for one in profile.ranks}
         untraced = sum(max(0, in_mpi.get(rank, 0) - one.mpi_ns) for rank, one in ranks.items())
     return Waiting(
@@ -148,6 +169,7 @@ def of_calls(made: Calls, profile: Profile) -> Waiting:
             PairWaiting(rank=rank, late=late, waiting_ns=ns)
             for (rank, late), ns in sorted(pairs.items(), key=lambda one: (-one[1], one[0]))[:PAIRS]
         ],
+        phases=[phases[number] for number in sorted(phases)],
     )
 
 

@@ -63,7 +63,8 @@ def profile(request: Request, output: int | None = None) -> tuple[Profile, int, 
             host=socket.gethostname(),
             processors=len(os.sched_getaffinity(0)),
             command=list(request.command),
-            library=target.build.title,
+            # What has the ABI names itself in the parts of its ranks.
+            library=None if target.build.library.family.is_abi else target.build.title,
             module=target.module or None,
         )
         whole = merge.merge(found, header, End(exit_code=code, wall_s=round(wall_s, 3)))

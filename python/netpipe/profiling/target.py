@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.libraries import Launcher, can_start, launchers
-from netpipe.libraries.adding import added, programs
+from netpipe.libraries import Launcher, can_start, families, launchers
+from netpipe.libraries.adding import added, layers, programs
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.launcher import kind_of
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import read
+from netpipe.profiling import scripts
+from netpipe.profiling.scripts import ASSIGNMENT, LAUNCHER_NAME
 
 ELF = b"\x7fELF"
 LDD_S = 20.0
 LIBRARY = re.compile(r"^\s*(libmpi[\w.+-]*\.so[\w.]*) => (/\S+)", re.MULTILINE)
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-LAUNCHER_NAME = re.compile(r"(mpirun|mpiexec|orterun|prun|prterun|srun)([._-].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,21 @@ def understand(command: Sequence[str]) -> Target:
     program, library = _program(command[at + 1 :] if launcher else command[at:])
     libraries = added.all_(layer=programs.LAYER)
     if library is not None:
-        owner = next((one for one in libraries if _same(_libmpi(one.file), library)), None)
-        build = programs.builder(owner) if owner is not None else _builder_near(library, first)
+        linked = {one.name: _libmpi(one.file) for one in libraries}
+        owner = next((one for one in libraries if _same(linked[one.name], library)), None)
+        # The standard ABI is the same whatever library has it, so a profiler that was built for another one fits.
+        others = (one for one in libraries if _is_abi(library) and _is_abi(linked[one.name]))
+        fits = owner or next(others, None)
+        build = programs.builder(fits) if fits is not None else _builder_near(library, first)
     elif launcher is not None:
         owner = next((one for one in libraries if _starts(one, first)), None)
         build = programs.builder(owner) if owner is not None else _builder_beside(first)
     else:
+        files = (path for word in command[at:] if (path := _find(word) or Path(word)).is_file())
+        if (
+            found := next(((path, lines) for path in files if (lines := scripts.launches(path))), None)
+        ) is not None:
+            raise Failure(USAGE, scripts.sentence(*found))
         raise Failure(
             USAGE,
             f"{command[at]} is not linked with an MPI library, and is no launcher of one; give the launcher's command: "
@@ -144,6 +153,11 @@ def _libmpi(path: Path) -> Path | None:
     return Path(found.group(2)) if found else None
 
 
+def _is_abi(library: Path | None) -> bool:
+    """Whether it is the MPI standard ABI, which several libraries have, rather than a library's own interface."""
+    return library is not None and library.name.startswith(layers.one(programs.LAYER).abi)
+
+
 def _is_elf(path: Path) -> bool:
     try:
         with path.open("rb") as file:
@@ -167,22 +181,28 @@ def _mentions_mpi(path: Path) -> bool:
 
 
 def _builder_near(library: Path, launcher: Path) -> Builder:
-    """The compiler of a library that nobody has added: beside the launcher, or in bin beside the library's folder."""
+    """The compiler of a library that nobody has added: beside the launcher, or in bin beside the library's folder.
+    Programs that are linked with the standard ABI need the compiler for that, which stands beside the library's own.
+    """
+    abi = _is_abi(library)
+    of_abi = {name for one in families(programs.LAYER) if one.is_abi for name in one.compilers}
     for folder in (launcher.parent, library.parent.parent / "bin", library.resolve().parent.parent / "bin"):
         for path in sorted(folder.glob("mpicc*")):
-            if not os.access(path, os.X_OK) or path.name == "mpicc_abi":
+            if not os.access(path, os.X_OK) or (path.name in of_abi) != abi:
                 continue
             try:
                 build = programs.builder_of(path)
             except Failure:
                 continue
+            if abi:
+                return build
             linked = [one for place in _folders(build) for one in place.glob("libmpi*.so*")]
             if any(_same(one, library) for one in linked) or library.parent in _folders(build):
                 return build
     raise Failure(
         UNAVAILABLE,
         f"no compiler of the library {library} was found, which the profiler is built with; add the library first: "
-        "netpipe modules add mpi --mpicc PATH",
+        f"netpipe modules add mpi {'--abi ' if abi else ''}--mpicc PATH{'/mpicc_abi' if abi else ''}",
     )
 
 

@@ -17,9 +17,10 @@ from netpipe.render.page import profile_figures as drawn
 from netpipe.render.page import profile_tables as shown
 from netpipe.render.page.programs.prediction import Elsewhere
 from netpipe.render.page.template import template, text_of
-from netpipe.render.terminal.profile import counts_text, facts_sentences, gap_sentences, late_sentence
+from netpipe.render.terminal.phases import most_sentence
+from netpipe.render.terminal.profile import facts_sentences, gap_sentences, late_sentence
 from netpipe.render.terminal.waiting import no_waiting_sentence, notes, waiting_sentences
-from netpipe.units import counted, listed, percent_text, span_text, time_text
+from netpipe.units import counted, counts_text, listed, percent_text, span_text, time_text
 
 
 def write(
@@ -53,6 +54,8 @@ def page(
         ranks=found.ranks,
         by_call=drawn.by_call(found.time_by_call, kinds),
         by_rank=drawn.by_rank(figure.ranks),
+        by_phase=drawn.by_phase(figure.phases, found.waiting),
+        phases=len(figure.phases),
         by_waiting=drawn.by_waiting(found.waiting),
         not_judged=list(_not_judged(found)),
         by_size=drawn.by_size(figure.sizes),
@@ -64,7 +67,9 @@ def page(
 
 
 def answers(found: Tables) -> Iterator[str]:
-    """How much of the time is MPI, which call takes most of that, how much is waiting, and who computes longest."""
+    """How much of the time is MPI, which call and which phase take most of that, how much is waiting, and who computes
+    longest.
+    """
     share = found.facts.in_mpi
     if share is not None:
         yield f"MPI takes {percent_text(share.mean)} of the time."
@@ -75,6 +80,8 @@ def answers(found: Tables) -> Iterator[str]:
             f"The call that takes most is {most}: {time_text(of.time_ns)}{whose}, {percent_text(of.share)} of {their} "
             f"time, in {counts_text(of.calls)} {'call' if of.calls == 1 else 'calls'}."
         )
+    if in_phase := most_sentence(found):
+        yield in_phase
     if found.waiting.problem is None and len(found.waiting.ranks) > 1:
         yield " ".join(waiting_sentences(found.waiting))
     if late := late_sentence(found):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from netpipe.profiles.figures import KINDS, MOVES, OTHERS, Matrix, RankKinds, SizeBin
+from netpipe.profiles.figures import KINDS, MOVES, OTHERS, Matrix, PhaseKinds, RankKinds, SizeBin
 from netpipe.profiles.tables import CallTime
 from netpipe.profiles.waiting import Waiting
-from netpipe.render.terminal.profile import MOST_CALLS, counts_text
-from netpipe.units import SIZE_STEPS, digits, percent_text, size_text, time_text, unit_of
+from netpipe.render.terminal.profile import MOST_CALLS
+from netpipe.units import SIZE_STEPS, counts_text, digits, percent_text, size_text, time_text, unit_of
 
 COLORS = ("c0", "c5", "c1", "c4", "c6")  # of KINDS; classes of the page
 COMPUTES = ("rest", "computing")
@@ -213,6 +213,45 @@ def by_rank(found: Sequence[RankKinds]) -> Bars | Columns | None:
         ),
         tuple(rows),
         legend,
+    )
+
+
+def by_phase(found: Sequence[PhaseKinds], waiting: Waiting) -> Bars | None:
+    """The time in MPI of all ranks in each phase, by kind of call; of many phases those with most of it."""
+    if sum(one.phase is not None for one in found) < 2:
+        return None
+    times = [sum(one.by_kind_s) for one in found]
+    kept = sorted(range(len(found)), key=lambda at: -times[at])[:MOST_ROWS]
+    whole = max(times)
+    if whole <= 0:
+        return None
+    kinds = [kind for kind in range(len(KINDS)) if any(found[at].by_kind_s[kind] > 0 for at in kept)]
+    waits: dict[int | None, int] = {one.phase: one.waiting_ns for one in waiting.phases}
+    judged = len(waiting.ranks) > 1
+    rows: list[tuple[str | tuple[Part, ...], ...]] = []
+    for at in sorted(kept):
+        one = found[at]
+        values = [one.by_kind_s[kind] for kind in kinds]
+        texts = [f"{KINDS[kind]}: {time_text(of * 1e9)}" for kind, of in zip(kinds, values, strict=True)]
+        rows.append(
+            (
+                "not known" if one.phase is None else str(one.phase),
+                _parts(values, whole, texts, [COLORS[kind] for kind in kinds]),
+                time_text(times[at] * 1e9),
+                percent_text(times[at] / sum(times)),
+                *((time_text(waits.get(one.phase)),) if judged else ()),
+            )
+        )
+    return Bars(
+        (
+            Column("phase", "name"),
+            Column("", "bar"),
+            Column("time", "number"),
+            Column("of MPI", "number"),
+            *((Column("waits", "number"),) if judged else ()),
+        ),
+        tuple(rows),
+        _legend(kinds),
     )
 
 

@@ -6,12 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from netpipe.profiles import Profile
+from netpipe.profiles.phases import Used, several
 from netpipe.profiles.tables import LIMITS, Both, Portion, Started, Tables, Timed
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.profile import counts_text, exact_percent_text, volume_text
-from netpipe.units import UNKNOWN, percent_text, size_text, time_text
+from netpipe.render.terminal.phases import grouped, phase_name, size_of
+from netpipe.units import (
+    UNKNOWN,
+    counts_text,
+    exact_percent_text,
+    percent_text,
+    size_text,
+    time_text,
+    volume_text,
+)
 
 MOST_ROWS = 1000  # of a table; the profile has the others
+MOST_MEMBERS = 8  # of a communicator that are named
 Row = tuple[str, ...]
 Named = tuple[str, Table, str]  # and a sentence below the table
 
@@ -24,7 +34,8 @@ def of_the_paper(found: Tables) -> Iterator[Named]:
     yield "Non-blocking calls", _non_blocking(found), "Found done: complete when the rank came to wait."
     uses = ("reused", "of uses", "share", "reused bytes", "of bytes", "share of bytes")
     calls = ("calls", "of calls", "share", "volume", "of volume", "share of volume")
-    yield "Buffer reuse", _portions(found, found.buffer_reuse, uses), ""
+    if found.buffer_reuse is not None:
+        yield "Buffer reuse", _portions(found, found.buffer_reuse, uses), ""
     yield "Collectives", _portions(found, found.collectives, calls), ""
     yield "Messages within a host", _portions(found, found.same_host, calls), ""
 
@@ -49,6 +60,10 @@ def more(profile: Profile, found: Tables) -> Iterator[Named]:
     ]
     columns = (Column("call", left=True), Column("size"), *_time_columns(found))
     yield _limited("Time by call and size", columns, by_size)
+    if several(found.phases):
+        yield _limited("Phases", _phase_columns(found), list(_phase_rows(found)))
+    if len(grouped(found.communicators)) > 1:
+        yield _limited("Communicators", _COMMUNICATOR_COLUMNS, list(_communicator_rows(profile, found)))
     yield _limited("Ranks", _RANK_COLUMNS, _rank_rows(profile, found))
 
 
@@ -138,6 +153,67 @@ def _size(size_bytes: int | None, coarse: bool) -> str:
     if size_bytes is None:
         return "not known"
     return f"{'≤ ' if coarse else ''}{counts_text(size_bytes)} B"
+
+
+_USED = ("share", "calls", "messages", "collectives", "volume")
+_COMMUNICATOR_COLUMNS = (
+    Column("number"),
+    Column("made by", left=True),
+    Column("ranks"),
+    Column("members", left=True),
+    Column("messages"),
+    Column("collectives"),
+    Column("volume"),
+)
+
+
+def _phase_columns(found: Tables) -> tuple[Column, ...]:
+    several_ranks = ["all ranks", *_USED, "waits"] if found.ranks > 1 else []
+    return tuple(map(Column, ["phase", f"rank {found.rank}", *_USED, *several_ranks]))
+
+
+def _phase_rows(found: Tables) -> Iterator[Row]:
+    waits: dict[int | None, int] = {one.phase: one.waiting_ns for one in found.waiting.phases}
+    for one in found.phases:
+        every = (*_used(one.all_ranks), time_text(waits.get(one.phase))) if found.ranks > 1 else ()
+        yield (phase_name(one), *_used(one.rank), *every)
+
+
+def _used(of: Used | None) -> Row:
+    if of is None:
+        return (UNKNOWN,) * (1 + len(_USED))
+    return (
+        time_text(of.time_ns),
+        percent_text(of.share),
+        counts_text(of.calls),
+        counts_text(of.messages),
+        counts_text(of.collectives),
+        volume_text(of.bytes),
+    )
+
+
+def _communicator_rows(profile: Profile, found: Tables) -> Iterator[Row]:
+    for one in found.communicators:
+        known = profile.communicators.get(one.communicator)
+        yield (
+            str(one.communicator),
+            one.made_by or "not known",
+            size_of(one),
+            _members(known.members) if known is not None else UNKNOWN,
+            counts_text(one.messages),
+            counts_text(one.collectives),
+            volume_text(one.bytes),
+        )
+
+
+def _members(members: Sequence[int]) -> str:
+    """0, 1, 2, 3; 0 to 63; 0, 8, 16, 24, ..."""
+    if not members:
+        return UNKNOWN
+    if len(members) > 2 and list(members) == list(range(members[0], members[0] + len(members))):
+        return f"{members[0]} to {members[-1]}"
+    more = ", ..." if len(members) > MOST_MEMBERS else ""
+    return ", ".join(map(str, members[:MOST_MEMBERS])) + more
 
 
 _RANK_COLUMNS = (

@@ -5,7 +5,6 @@ late. docs/reference/profile.md says what each table counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import PurePath
@@ -15,18 +14,21 @@ from rich.measure import Measurement
 
 from netpipe.profiles.tables import IMBALANCE, LIMITS, Timed
 from netpipe.render.terminal.findings import ANSWER
+from netpipe.render.terminal.phases import PHASE_COLUMNS, communicator_table, phase_sentences, phase_table
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.terminal.waiting import print_waiting
 from netpipe.units import (
     UNKNOWN,
     capital,
     counted,
+    counts_text,
+    exact_percent_text,
     listed,
-    measure_text,
     percent_text,
     sentence,
     size_text,
     time_text,
+    volume_text,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def print_profile(out: Console, tables: Tables) -> None:
         print_paragraph(out, *WARNED, gap)
     if tables.rank is None:
         return
+    for text in phase_sentences(tables):
+        print_paragraph(out, *ANSWER, text)
     out.print()
     out.print(sizes_table(tables))
     out.print()
@@ -82,6 +86,12 @@ def print_profile(out: Console, tables: Tables) -> None:
         out.print(_that_fits(out, (time_table(tables, columns) for columns in TIME_COLUMNS)))
         out.print()
         out.print(_that_fits(out, (by_size_table(tables, columns) for columns in TIME_COLUMNS)))
+    if phase_table(tables) is not None:
+        out.print()
+        out.print(_that_fits(out, (made for some in PHASE_COLUMNS if (made := phase_table(tables, some)))))
+    if (made := communicator_table(tables)) is not None:
+        out.print()
+        out.print(made)
     if tables.balance.ranks:
         out.print()
         out.print(balance_table(tables))
@@ -184,6 +194,11 @@ def _gap_text(gap: Gap, ranks: int) -> str:
         return f"Of {counts_text(gap.count)} of these calls no size is known: they have no bin and no volume"
     if gap.what == "peers":
         return f"Of {counts_text(gap.count)} messages the peer is not known: they count as none within a host"
+    if gap.what == "phases":
+        return (
+            "There were too many kinds of call to keep their phases apart: the phase of "
+            f"{counts_text(gap.count)} calls is not known"
+        )
     if gap.what == "buffers":
         return (
             f"There were too many buffers to remember: {counts_text(gap.count)} uses count as first ones, so buffer "
@@ -280,13 +295,12 @@ def _collectives_started(tables: Tables) -> Iterator[str]:
 def portions_table(tables: Tables) -> Rows:
     """Tables 4, 5 and 6: parts of calls and of bytes. Their headers stand in one table, so that columns are in line."""
     parts: list[tuple[tuple[str, ...], Both[Portion]]] = [
-        (
-            ("buffer reuse", "reused", "of uses", "share", "reused", "of bytes", "share"),
-            tables.buffer_reuse,
-        ),
         (("collectives", "calls", "of calls", "share", "volume", "of volume", "share"), tables.collectives),
         (("same host", "calls", "of calls", "share", "volume", "of volume", "share"), tables.same_host),
     ]
+    if tables.buffer_reuse is not None:
+        uses = ("buffer reuse", "reused", "of uses", "share", "reused", "of bytes", "share")
+        parts.insert(0, (uses, tables.buffer_reuse))
     headers, first = parts[0]
     made = Rows((headers[0], "left"), *((header, "right") for header in headers[1:]))
     _add_portions(made, tables, first)
@@ -447,21 +461,3 @@ def balance_table(tables: Tables) -> Rows:
 
 def _share_in_mpi(one: RankTime) -> str:
     return percent_text(one.mpi_s / one.seconds if one.seconds else None)
-
-
-# ------------------------------------------------------------------------------------------------------------ numbers
-
-
-def counts_text(number: int) -> str:
-    """9999, 100,021."""
-    return f"{number:,}" if number >= 10_000 else str(number)
-
-
-def volume_text(total_bytes: int) -> str:
-    """Of a sum, a few bytes more than a round size mean nothing: 1.25 KiB."""
-    return re.sub(r"[+-]\d+$", "", size_text(total_bytes))
-
-
-def exact_percent_text(share: float | None) -> str:
-    """Three digits: 97.2 %, 0.00715 %. A share of calls that is small is not none."""
-    return UNKNOWN if share is None else measure_text(100 * share, "%")
