@@ -10,7 +10,7 @@ import pytest
 from netpipe.findings import Finding, examples, judge
 from netpipe.reading import Reading
 from netpipe.reading.machine.stolen import stolen
-from netpipe.records import Environment, Launch, Run
+from netpipe.records import Environment, Launch, Run, Yardstick
 
 UP_S = 30_000.0
 LAUNCH_S = 10.0
@@ -60,6 +60,19 @@ def test_what_was_stolen_during_the_run_is_found_whatever_was_before() -> None:
         "During 3 of 4 launches, the host gave 5.0 % of the processor time to others, at most 10.0 % in launch 1."
     )
     assert finding.evidence["steal_share"].value == pytest.approx(0.05)
+
+
+def test_yardsticks_know_every_launch_and_come_before_environments() -> None:
+    run = measured([0.5], before=0.0)
+    shares = {0: (None, 0.02, 0.08), 1: (None, 0.0, 0.02)}
+    run.yardsticks[:] = [
+        Yardstick(launch=launch, at_s=2.0 * at + (at == 2), stolen_share=share)
+        for launch, known in shares.items()
+        for at, share in enumerate(known)
+    ]
+    (launches,) = stolen(run).values()
+    assert [(one.launch, one.seconds) for one in launches] == [(0, 5.0), (1, 5.0)]
+    assert [one.share for one in launches] == pytest.approx([(2 * 0.02 + 3 * 0.08) / 5, 3 * 0.02 / 5])
 
 
 def test_one_launch_tells_only_the_share_since_the_machine_started() -> None:
