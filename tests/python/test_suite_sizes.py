@@ -105,6 +105,44 @@ def test_a_size_changes_what_the_file_says_about_it(fake: Path) -> None:
     ]
 
 
+FAR = "127.0.0.1,127.0.0.2"
+BETWEEN = GOOD.replace(
+    'name = "one"\nvariants = ["tcp", "shm"]\n',
+    'name = "one"\nvariants = ["tcp", "shm"]\nranks = "2"\nquick = { launches = 2 }\n'
+    'between_hosts = { variants = ["tcp", "tcp:wait=poll"], ranks = "", launches = 3 }\n',
+)
+
+
+@pytest.mark.parametrize("size", ["quick", "default"])
+def test_a_run_may_be_another_between_hosts_at_every_size(netpipe: Netpipe, size: str) -> None:
+    from netpipe.cli.suite.planning import planned
+    from netpipe.cli.suite.runs.base import Site
+
+    assert BETWEEN != GOOD
+    suite = files.load(written(BETWEEN), size)
+    here, one, far = (planned(suite, Site(hosts=hosts)) for hosts in (None, "127.0.0.1", FAR))
+    for found in (here["one"], one["one"]):
+        assert (found.run.given["variants"], found.run.given["ranks"]) == (("tcp", "shm"), "2")
+    given = far["one"].run.given
+    assert (given["variants"], given["ranks"], given["launches"]) == (("tcp", "tcp:wait=poll"), None, 3)
+    assert [name for name, _ in far["one"].pairs] == ["tcp", "tcp:wait=poll"]
+    assert far["one"].left_out == {}
+    assert far["two"].run.given == here["two"].run.given
+
+
+@pytest.mark.parametrize("name", files.names())
+def test_no_suite_that_is_shipped_leaves_a_run_with_shared_memory_alone_between_hosts(
+    fake: Path, name: str
+) -> None:
+    """But the run within a host, and profiles, which are recorded on one."""
+    sizes = files.load(files.find(name)).sizes
+    for run in (run for size in sizes for run in files.load(files.find(name), size).runs):
+        given = run.far or run.given
+        asked = given.get("on") or given.get("variants") or ()
+        near = [one for one in asked if "transport=shm" in one]
+        assert not near or len(near) < len(asked) or run.name == "within" or run.does == "profile", run.name
+
+
 def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
     written()
     said = netpipe("suite", "run", "mine.toml", "--size", "full")
@@ -120,6 +158,7 @@ def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
         ("[quick.run]", "[quick.runs]", "[quick] has an unknown key 'runs'; did you mean 'run'?"),
         ("quick = { launches = 2 }", "quick = { lunches = 2 }", "[[run]] 'two' has an unknown key 'lunches'; "),
         ("quick = { launches = 2 }", "quick = 3", "[[run]] 'two' quick must be a table"),
+        ("quick = { launches = 2 }", "between_hosts = 3", "[[run]] 'two' between_hosts must be a table"),
         ('variants = "tcp"', 'variants = "tcp"\nkind = "ran"', "[[run]] 'two' kind: there is no 'ran'; did you mean"),
         ('shows = "summary"', 'shows = "sumary"', "[[table]] 'Table 1: in numbers' shows: there is no 'sumary' of a"),
         ("= [900, 24]", "= [900]", "published 'tcp Card A' has no list of 2 numbers, one for each of peak, latency"),
