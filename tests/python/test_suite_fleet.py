@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import csv
 import itertools
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pytest
 import synthetic
+import test_comparing
 
-from netpipe.cli.suite.runs.fleet import words_of
+from netpipe.cli.suite.parts import Part
+from netpipe.cli.suite.runs import fleet as fleet_module
+from netpipe.cli.suite.runs.base import Planned, Site
+from netpipe.cli.suite.runs.fleet import OfHosts, words_of
 from netpipe.cli.suite.runs.judged import Fleet
 from netpipe.cli.suite.runs.rounds import rounds
 from netpipe.reading.across.outliers import FALSE_ALARMS, critical, polished, slow, slow_ends_and_pairs
@@ -20,6 +27,8 @@ from netpipe.render.drawing.fleet import pairs as map_of
 from netpipe.render.drawing.picture import Map, NothingToDraw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Netpipe
 
 
@@ -161,6 +170,88 @@ def test_a_host_that_nobody_reached_is_named_once() -> None:
         "no pair with node0 could be measured: ssh: connect to host node0: No route to host",
         "node4 and node5 could not be measured: it did not end within 2 min",
     ]
+
+
+def whole_run(path: Path) -> None:
+    test_comparing.written(test_comparing.made({"tcp": test_comparing.same}, 1), path)
+
+
+@dataclass
+class Hosts:
+    """A fleet whose runs are this test's: dies[HOST] is the round from which the host does not answer."""
+
+    run: OfHosts
+    folder: Path
+    dies: dict[str, int]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def start(self, folder: Path, who: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        now = next(number for number, some in enumerate(self.run.turns, start=1) if who in some)
+        dead = any(self.dies.get(one, 99) <= now for one in who)
+        self.asked.append(who)
+        if not dead:
+            whole_run(self.run.file(folder, who))
+        said = tempfile.TemporaryFile()  # noqa: SIM115  (the round closes it)
+        words = "echo 'ssh: connect to host: No route to host' >&2; exit 255" if dead else "exit 0"
+        return subprocess.Popen(["sh", "-c", words], stderr=said, start_new_session=True), said
+
+    def with_(self, name: str) -> list[tuple[str, ...]]:
+        return [who for who in self.asked if name in who]
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hosts]:
+    monkeypatch.setattr(fleet_module, "LOOK_S", 0.001)
+
+    def made(members: int = 8, **dies: int) -> Hosts:
+        names = [f"node{number}" for number in range(members)]
+        one = Planned(Part("run", "pairs", "", {}, "pairs", minutes=0.0))
+        run = OfHosts(one.run, Site(), names, one)  # type: ignore[arg-type]  # only its time is asked for
+        stage = Hosts(run, tmp_path, dies)
+        monkeypatch.setattr(run, "_start", stage.start)
+        return stage
+
+    return made
+
+
+def test_a_host_that_dies_in_the_second_round_is_tried_twice_and_given_up(
+    hosts: Callable[..., Hosts], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = hosts(node3=2)
+    done = stage.run.measure(stage.folder, False)
+    assert len(stage.with_("node3")) == 3  # the first round, and two that failed
+    assert len(stage.asked) == 7 * 8 // 2 - 4
+    assert done.code == 4
+    assert done.errors == (
+        "6 of 7 pairs with node3 could not be measured: ssh: connect to host: No route to host",
+    )
+    assert "netpipe: run pairs: node3 failed with two others: not tried again\n" in capsys.readouterr().err
+    assert done.fleet is not None
+    assert len(next(iter(done.fleet.times.values()))) == 7 * 6 // 2 + 1  # all others, and its one
+    stage.dies.clear()
+    stage.asked.clear()
+    stage.run.goes_on = True
+    again = stage.run.measure(stage.folder, True)  # --continue, when it is back
+    assert again.code == 0
+    assert len(stage.asked) == len(stage.with_("node3")) == 6
+
+
+def test_who_met_two_dead_hosts_is_not_given_up(hosts: Callable[..., Hosts]) -> None:
+    stage = hosts(4, node0=1, node3=1)
+    done = stage.run.measure(stage.folder, True)
+    assert len(done.errors) == 2
+    assert ("node1", "node2") in stage.asked
+    assert stage.run.file(stage.folder, ("node1", "node2")).exists()
+    stage = hosts(16, node0=1, node3=3)
+    stage.run.measure(stage.folder, True)
+    assert len([who for who in stage.asked if not {"node0", "node3"} & {*who}]) == 14 * 13 // 2
+    assert len(stage.with_("node0")) + len(stage.with_("node3")) < 10
+
+
+def test_where_no_pair_can_be_measured_nobody_is_given_up(hosts: Callable[..., Hosts]) -> None:
+    stage = hosts(4, node0=1, node1=1, node2=1, node3=1)
+    done = stage.run.measure(stage.folder, True)
+    assert (done.code, len(stage.asked), done.fleet) == (4, 6, None)
 
 
 def test_too_few_members_are_not_judged_and_it_says_so() -> None:

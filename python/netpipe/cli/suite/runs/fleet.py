@@ -2,8 +2,9 @@
 """Runs of a suite that measure a fleet: each host alone (`kind = "nodes"`), and each two of them (`kind = "pairs"`).
 
 Pairs are measured in rounds in which nobody is twice (rounds.py), each pair as a run of its own: a host that dies in
-the middle costs its own pairs, and the others go on. Without `--hosts` the members are ranks of this host, whose pairs
-one run measures one after another. The fleet itself says who is slow (netpipe.reading.across.outliers).
+the middle costs its own pairs, of which two are tried (given_up.py), and the others go on. Without `--hosts` the
+members are ranks of this host, whose pairs one run measures one after another. The fleet itself says who is slow
+(netpipe.reading.across.outliers).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from netpipe.cli.suite.parts import NODES
 from netpipe.cli.suite.runs.base import Done, Planned, fault
-from netpipe.cli.suite.runs.judged import Fleet, Who
+from netpipe.cli.suite.runs.given_up import GivenUp
+from netpipe.cli.suite.runs.judged import NOT_TRIED, Fleet, Who
 from netpipe.cli.suite.runs.kernels import end
 from netpipe.cli.suite.runs.rounds import rounds
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
@@ -90,20 +92,31 @@ class OfHosts(Planned):
 
     def measure(self, folder: Path, quiet: bool) -> Done:
         from netpipe.launch.interrupt import Interrupt
-        from netpipe.units import counted
+        from netpipe.units import counted, listed
 
         (folder / self.run.name).mkdir(exist_ok=True)
         failed: dict[Who, str] = {}
+        given_up = GivenUp()
+        gone: set[str] = set()
         with Interrupt() as interrupt:
             for number, some in enumerate(self.turns, start=1):
-                left = [who for who in some if not (self.goes_on and _whole(self.file(folder, who)))]
+                there = {who for who in some if self.goes_on and _whole(self.file(folder, who))}
+                left = [who for who in some if who not in there and not gone & {*who}]
+                failed |= {who: NOT_TRIED for who in some if who not in there and gone & {*who}}
                 if not quiet and left:
                     names = counted(len(left), "host" if self.run.does == NODES else "pair")
                     say(f"run {self.run.name}: round {number} of {len(self.turns)}, {names}")
                 failed |= self._round(folder, left, interrupt)
                 if interrupt.count:
                     return Done(INTERRUPTED, "interrupted")
-        return self._done(folder, failed)
+                if self.run.does == NODES:
+                    continue
+                for who in (*there, *left):
+                    given_up.tell(number, who, who not in failed or _measured(self.file(folder, who)))
+                if not quiet and (new := given_up.members - gone):
+                    say(f"run {self.run.name}: {listed(sorted(new))} failed with two others: not tried again")
+                gone |= given_up.members
+        return self._done(folder, failed, gone)
 
     def _round(self, folder: Path, some: Sequence[Who], interrupt: Any) -> dict[Who, str]:
         """Why some of them could not be measured."""
@@ -151,10 +164,10 @@ class OfHosts(Planned):
             record.close()
         return process, said
 
-    def _done(self, folder: Path, failed: Mapping[Who, str]) -> Done:
+    def _done(self, folder: Path, failed: Mapping[Who, str], gone: Collection[str] = ()) -> Done:
         from netpipe.records import NotARun, Run
 
-        fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed))
+        fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed), given_up={*gone})
         files = []
         for who in (one for some in self.turns for one in some):
             path = self.file(folder, who)
@@ -283,6 +296,16 @@ def _whole(path: Path) -> bool:
     except (NotARun, OSError):
         return False
     return run.end is not None and run.end.exit == DONE and bool(run.points)
+
+
+def _measured(path: Path) -> bool:
+    """Whether anything of it was, though it failed: a layer that one host lacks does not make the host dead."""
+    from netpipe.records import NotARun, Run
+
+    try:
+        return bool(Run.read(path, samples=False).points)
+    except (NotARun, OSError):
+        return False
 
 
 def _set_aside(path: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Who = tuple[str, ...]  # a member, or a pair of them
 Key = tuple[str, str, int]  # variant, pattern, size in bytes
+NOT_TRIED = "not tried, because a host of it had failed with two others before"
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class Fleet:
     together: bool  # pairs, not single members
     times: dict[Key, dict[Who, tuple[float, float]]] = field(default_factory=dict)  # ns, and the lower limit
     failed: dict[Who, str] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)  # members that were not tried again
     slow: list[tuple[Key, Who, float]] = field(default_factory=list)  # times the median of the fleet
     notes: list[str] = field(default_factory=list)
 
@@ -105,17 +107,19 @@ class Fleet:
         return found
 
     def failed_texts(self) -> list[str]:
-        """A member of which no pair was measured is named once."""
-        said, several = [], {who for who in self.failed if len(who) == 2}
+        """A member of which no pair was measured, or which was given up, is named once."""
+        said = []
         gone = []
-        for member in self.members:
-            own = [who for who in several if member in who]
-            tried = len(self.members) - 1
-            if self.together and own and len(own) == tried and tried > 1:
-                gone.append(member)
-        for member in gone:
-            why = next(why for who, why in self.failed.items() if member in who)
-            said.append(f"no pair with {member} could be measured: {why}")
+        tried = len(self.members) - 1
+        for member in self.members if self.together else ():
+            own = {who: why for who, why in self.failed.items() if member in who}
+            if not own or (member not in self.given_up and (len(own) < tried or tried < 2)):
+                continue
+            gone.append(member)
+            why = next((why for why in own.values() if why != NOT_TRIED), NOT_TRIED)
+            none = "no pair" if len(own) == tried else f"{len(own)} of {tried} pairs"
+            not_ = "not " if len(own) < tried else ""
+            said.append(f"{none} with {member} could {not_}be measured: {why}")
         for who, why in self.failed.items():
             if not any(member in who for member in gone):
                 said.append(f"{' and '.join(who)} could not be measured: {why}")
