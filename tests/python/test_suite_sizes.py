@@ -20,7 +20,9 @@ from netpipe.reading import Reading
 from netpipe.records import Run
 
 if TYPE_CHECKING:
-    from conftest import Netpipe
+    from collections.abc import Callable
+
+    from conftest import Netpipe, Said
 
 GOOD = """summary = "Two sizes"
 source = "this test"
@@ -363,6 +365,54 @@ def test_a_slower_run_fails_its_check(fake: Path, tmp_path: Path) -> None:
     assert failed.said.startswith("failed against ")
     assert "the time over all sizes: 1.3" in failed.said
     assert check_of(tmp_path, before, before).code == 0
+
+
+@pytest.fixture
+def health(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+    """health("slow=10"): the suite as it is shipped, with its history."""
+    monkeypatch.setenv("NETPIPE_HISTORY", str(tmp_path / "history"))
+    return lambda fake="": netpipe("suite", "run", "health", fake=fake)
+
+
+def test_health_fails_where_the_host_is_far_slower_than_at_its_best(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NETPIPE_HISTORY", str(tmp_path / "history"))
+    suite = files.load(files.find("health"))
+    part = next(one for one in suite.results if one.given.get("baseline") == "best")
+
+    def after(times: float, day: int) -> results.Made:
+        path = tmp_path / f"{day}.jsonl"
+        run = test_comparing.made({"tcp": lambda _: times}, day)
+        test_comparing.written(run, path, f"2026-11-{day:02}T10:00:00Z")
+        done = Done(files=(path.name,), reading=Reading(Run.read(path, samples=False)))
+        made = results.made(part, Planned(part), done, tmp_path)
+        assert results.remember(path) == ""
+        return made
+
+    assert after(1.0, 1).said.startswith("there is no earlier run to check against")
+    assert after(1.3, 2).code == 0  # not far enough
+    for day in (3, 4):  # the best run stays the best
+        slow = after(10.0, day)
+        assert (slow.code, slow.why_not) == (1, "")
+        assert slow.said.startswith("failed against the best run, of 2026-11-01")
+
+
+def test_health_fails_where_the_machine_disturbs_measurements_severely(health: Callable[..., Said]) -> None:
+    good = health()
+    assert "checks it: nothing disturbs measurements here severely" in " ".join(good.out.split())
+    bad = health("unoptimised")
+    assert bad.code == 1
+    assert "checks it: The worker was built without optimisation" in " ".join(bad.out.split())
+
+
+def test_a_check_of_the_machine_takes_no_limits(netpipe: Netpipe) -> None:
+    written(CHECKED + "doctor = true\n")
+    assert (
+        "[[check]] 'Against the last' has an unknown key 'slower'" in netpipe("suite", "run", "mine.toml").err
+    )
+    written(CHECKED.replace('slower = "all=5%"', "doctor = 1"))
+    assert "'Against the last' doctor must be true" in netpipe("suite", "run", "mine.toml").err
 
 
 def test_the_environment_of_a_test_is_its_own(fake: Path) -> None:

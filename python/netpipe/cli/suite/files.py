@@ -47,6 +47,7 @@ from netpipe.cli.suite.checking import check_keys, text
 from netpipe.cli.suite.parts import (
     APPS,
     DEFAULT,
+    DOCTOR,
     FAR,
     MEMORY,
     NODES,
@@ -263,6 +264,11 @@ def _result(
     if kind == "check":
         if does not in RUN_FILES:
             raise Failure(USAGE, f"{where} run: '{run}' is of the kind {does}, which has no history")
+        if DOCTOR in own:
+            check_keys(where, own, (DOCTOR,))
+            if own[DOCTOR] is not True:
+                raise Failure(USAGE, f"{where} {DOCTOR} must be true; leave it out for a check of the times")
+            return Part(kind, title, where, {DOCTOR: True}, does, None, run), []
         given = options.given(kind, where, {"baseline": "last", **own})
         _check_limits(where, given)
         chosen = given.pop("variants"), given.pop("patterns")

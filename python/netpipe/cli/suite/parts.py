@@ -13,6 +13,7 @@ SIZES = (QUICK, DEFAULT, FULL)
 # Kinds of runs. Those that leave a run file can be drawn, exported and checked.
 RUN, MEMORY, APPS, PROFILE, NODES, PAIRS = "run", "memory", "apps", "profile", "nodes", "pairs"
 RUN_FILES = (RUN, MEMORY)
+DOCTOR = "doctor"  # the key of a check that is about the machine, in place of a baseline
 FAR = "between_hosts"  # the key of a run for what is different between hosts
 
 
