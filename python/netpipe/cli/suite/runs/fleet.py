@@ -165,10 +165,12 @@ class OfHosts(Planned):
         return process, said
 
     def _done(self, folder: Path, failed: Mapping[Who, str], gone: Collection[str] = ()) -> Done:
+        from netpipe.reading.across.odd import odd_facts
         from netpipe.records import NotARun, Run
 
         fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed), given_up={*gone})
         files = []
+        hosts: dict[str, Run] = {}
         for who in (one for some in self.turns for one in some):
             path = self.file(folder, who)
             try:
@@ -178,8 +180,11 @@ class OfHosts(Planned):
                 continue
             if run.points and who not in failed:
                 fleet.add(who, run)
+                hosts[who[0]] = run
             files.append(f"{self.run.name}/{path.name}")
         fleet.judge()
+        if self.run.does == NODES:
+            fleet.odd = odd_facts(hosts)
         if not fleet.times:
             why = fleet.failed_texts()
             return Done(FAILED, "; ".join(why) or "nothing was measured", files=tuple(files))
@@ -335,25 +340,44 @@ def planned(run: Part, site: Site) -> Planned:
 
     from netpipe.cli.suite.runs import measured
     from netpipe.cli.suite.runs.base import Site as Here
+    from netpipe.launch.lists import expand
     from netpipe.libraries.starting.hosts import parse
 
     if not run.given["variants"]:
         raise fault(run, Failure(USAGE, "variants is missing: which layers are measured between the members"))
     own: dict[str, Any] = {"hosts": None, "ranks": None, "pattern": ()}  # not for the file to say
-    run = replace(run, given={**own, **run.given})
+    absent = _absent(expand(run.given["variants"]))
+    variants = tuple(one for one in expand(run.given["variants"]) if one not in absent)
+    if not variants:
+        return _Nothing(run, "; ".join(dict.fromkeys(absent.values())))
+    run = replace(run, given={**own, **run.given, "variants": variants})
     if site.hosts is None:
         if run.does == NODES:
             return _Nothing(run, "one host has no others to be held against; name them with --hosts A,B,C,D")
         options = {"pattern": (ALL_PAIRS,), "ranks": str(RANKS)}
-        of_ranks = replace(run, does="run", given={**run.given, **options})
-        return OfRanks(run, measured.planned(of_ranks, Here()))
+        of_ranks = measured.planned(replace(run, does="run", given={**run.given, **options}), Here())
+        of_ranks.left_out |= absent
+        return OfRanks(run, of_ranks)
     hosts = parse(site.hosts).names
     if len(hosts) < 2:
         raise Failure(USAGE, f"--hosts {site.hosts}: a fleet has two hosts or more")
     here = replace(site, hosts=None if run.does == NODES else ",".join(hosts[:2]))
     if run.does == NODES:
         here = Here()
-    return OfHosts(run, site, hosts, measured.planned(replace(run, does="run"), here))
+    checked = measured.planned(replace(run, does="run"), here)
+    there = tuple(one for one in variants if one not in checked.left_out)
+    checked.left_out |= absent
+    return OfHosts(replace(run, given={**run.given, "variants": there}), site, hosts, checked)
+
+
+def _absent(variants: Sequence[str]) -> dict[str, str]:
+    """Those whose module cannot be used here, with the reason: each pair would fail because of it."""
+    from netpipe import native
+    from netpipe.launch.variants import name_of
+
+    modules = {one["name"]: one for one in native.list_()["modules"]}
+    of = {one: modules[name_of(one)] for one in variants if name_of(one) in modules}
+    return {one: str(module["reason"]) for one, module in of.items() if not module["available"]}
 
 
 class _Nothing(Planned):

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from netpipe.reading.across.odd import Odd
     from netpipe.records import Run
 
 Who = tuple[str, ...]  # a member, or a pair of them
 Key = tuple[str, str, int]  # variant, pattern, size in bytes
+MOST_FACTS = 4  # in a sentence
+LONGEST = 40  # characters of a value there
 NOT_TRIED = "not tried, because a host of it had failed with two others before"
 
 
@@ -28,6 +31,7 @@ class Fleet:
     given_up: set[str] = field(default_factory=set)  # members that were not tried again
     slow: list[tuple[Key, Who, float]] = field(default_factory=list)  # times the median of the fleet
     notes: list[str] = field(default_factory=list)
+    odd: tuple[Odd, ...] = ()  # facts that are not the same on all hosts
 
     def add(self, who: Who, run: Run) -> None:
         from netpipe.reading import Reading
@@ -125,13 +129,25 @@ class Fleet:
                 said.append(f"{' and '.join(who)} could not be measured: {why}")
         return said
 
+    def odd_texts(self) -> list[str]:
+        """A sentence for each host that differs; the table has all facts."""
+        of: dict[str, list[str]] = {}
+        for odd in self.odd:
+            for host, value in odd.hosts:
+                of.setdefault(host, []).append(f"{odd.fact} {_short(value)} (most: {_short(odd.usual)})")
+        return [
+            f"{host} differs from most hosts: {', '.join(some[:MOST_FACTS])}"
+            + (f", and {len(some) - MOST_FACTS} more" if len(some) > MOST_FACTS else "")
+            for host, some in of.items()
+        ]
+
     def texts(self) -> list[str]:
         from netpipe.units import counted
 
         what = "pair" if self.together else "host"
         number = max((len(of) for of in self.times.values()), default=0)
         judged = f"{counted(number, what)} of {counted(len(self.members), 'member')} measured"
-        found = [*self.failed_texts(), *self.slow_texts(), *self.notes]
+        found = [*self.failed_texts(), *self.slow_texts(), *self.notes, *self.odd_texts()]
         return [f"{judged}; none is slow" if not self.slow and not self.notes else judged, *found]
 
     def print(self, out: Console) -> None:
@@ -144,7 +160,7 @@ class Fleet:
             print_paragraph(out, "✗", "bold red", text)
         for text in self.slow_texts():
             print_paragraph(out, "✗", "bold red", text)
-        for text in self.notes:
+        for text in (*self.notes, *self.odd_texts()):
             print_paragraph(out, "!", "yellow", text)
 
     def rows(self) -> Iterator[tuple[str | float | int | None, ...]]:
@@ -163,3 +179,7 @@ class Fleet:
                 peer = who[1] if len(who) > 1 else None
                 judged = "slow" if slow else "as the others" if low > 0 and enough else "not judged"
                 yield what, size, who[0], peer, round(value, 3), round(value / middle, 4), judged
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
