@@ -51,6 +51,12 @@ class Site:
         }
         return {key: value for key, value in said.items() if value is not None}
 
+    def words(self) -> list[str]:
+        """As a command line, without the hosts."""
+        said = self.given()
+        said.pop("hosts", None)
+        return [word for key, value in said.items() for word in (f"--{key.replace('_', '-')}", value)]
+
 
 @dataclass(slots=True)
 class Done:

@@ -149,7 +149,7 @@ class OfHosts(Planned):
         words = words_of(self.run.given)
         command = [sys.executable, "-m", "netpipe", "run", *words, "--quiet"]
         if self.run.does != NODES:
-            command += ["--hosts", ",".join(who), "--output", str(target), *_site_words(self.site)]
+            command += ["--hosts", ",".join(who), "--output", str(target), *self.site.words()]
             output: Any = subprocess.DEVNULL
             record = None
         else:
@@ -273,12 +273,6 @@ def words_of(given: Mapping[str, Any]) -> list[str]:
         for one in value if takes_many(parameter) else [value]:
             words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
     return [*given["variants"], *words]
-
-
-def _site_words(site: Site) -> list[str]:
-    said = site.given()
-    said.pop("hosts", None)
-    return [word for key, value in said.items() for word in (f"--{key.replace('_', '-')}", value)]
 
 
 def _shell(site: Site) -> list[str]:
