@@ -44,7 +44,7 @@ from netpipe.launch import jobs, token
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
-from netpipe.launch.variants import EVERY, available, name_of, others, wants_expansion, with_every
+from netpipe.launch.variants import EVERY, available, name_of, others, reaching, wants_expansion, with_every
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch, only_opens
@@ -147,7 +147,8 @@ class Session:
             hosts, request.launcher, request.launcher_args, request.remote_shell
         )
         served = bool(settings.get("host"))  # netpipe's own layers: then one rank on each side
-        variants, settings = self._with_ranks(self._variants(served or bool(hosts.given)), settings, served)
+        found = self._variants(served or bool(hosts.given), spread=len(hosts.names) > 1)
+        variants, settings = self._with_ranks(found, settings, served)
         if request.beside_itself:
             variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
@@ -262,18 +263,19 @@ class Session:
             if value
         ]
 
-    def _variants(self, far: bool) -> tuple[str, ...]:
-        """far: of a run between hosts."""
+    def _variants(self, far: bool, spread: bool) -> tuple[str, ...]:
+        """far: netpipe's own layers are measured between hosts; spread: so are the libraries."""
         variants, self.theories = theories_apart(copies(self.request.variants))
         if not variants or EVERY in variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
             names = (*self.request.defaults, *(others(self.request.defaults, listing) if variants else ()))
-            every = available(names, listing, far)
+            every = available(names, listing, far, spread)
             variants = with_every(variants or (EVERY,), every)
         if wants_expansion(variants):
-            variants, self.notes = expand_libraries(variants, native.list_())
-        return variants
+            variants, notes = expand_libraries(variants, native.list_(), far=spread)
+            self.notes += notes
+        return reaching(variants, named=True)[0] if spread else variants
 
     def _with_ranks(
         self, variants: Sequence[str], settings: dict[str, str], served: bool

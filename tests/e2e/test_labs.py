@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -121,6 +122,36 @@ def kill_host(lab: Lab, host: str) -> None:
     for pid in keepers.living_in({lab.host(host).network}):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+# The sizes and the run of figure 2 in the shipped suite: what a small socket buffer costs over the paper's slow card.
+SUITES = Path(__file__).resolve().parents[2] / "python" / "netpipe" / "suites"
+TABLE = """[[table]]
+title = "Peaks"
+run = "buffers"
+shows = "summary"
+"""
+
+
+def figure_2() -> str:
+    blocks = (SUITES / "cluster-2002.toml").read_text().split("\n\n")
+    kept = [one for one in blocks if 'name = "buffers"' in one or "Figure 2: " in one]
+    assert len(kept) == 2
+    return "\n\n".join([blocks[0], blocks[1].partition("[[stands_for]]")[0], *kept, TABLE])
+
+
+@pytest.mark.deep
+def test_the_slow_card_of_2002_is_measured_by_its_suite_in_a_lab(labs: Labs) -> None:
+    (labs.folder / "card.toml").write_text(figure_2())
+    labs.up("--rate", "1g", "--delay", "50us")
+    run = (*COMMAND, "suite", "run", "./card.toml", "--size", "quick", "--hosts", "lab1,lab2")
+    code, out, err = labs.call("lab", "exec", "lab1", "--", *run, limit_s=300)
+    assert (labs.folder / "card" / "peaks.csv").is_file(), (code, out, err)
+    rows = list(csv.DictReader((labs.folder / "card" / "peaks.csv").read_text().splitlines()))
+    peaks = {row["variant"]: float(row["peak_mbps"]) for row in rows}
+    small, large = (peaks[f"tcp:sndbuf={size},rcvbuf={size}"] for size in ("32k", "512k"))
+    assert 1.1 * small < large < 1000, peaks  # the rate of the link bounds both
+    assert list((labs.folder / "card").glob("figure-2-*.svg"))
 
 
 # ---------------------------------------------------------------------------------------------------------- the hosts

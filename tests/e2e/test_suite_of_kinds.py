@@ -144,7 +144,8 @@ def test_a_fleet_is_measured_in_rounds_and_a_dead_host_costs_its_own_pairs(
     site = ("--hosts", hosts, "--launcher", "ssh", "--remote-shell", str(shell), "--bind", "127.0.0.1")
     done = suite(tmp_path, "run", "./mine.toml", *site)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "round 3 of 3, 2 pairs" in done.stderr
+    assert "192.0.2.9 failed with two others: not tried again" in done.stderr
+    assert "round 3 of 3, 1 pair\n" in done.stderr
     words = " ".join(done.stdout.split())
     assert (
         "✗ 192.0.2.9 could not be measured: ssh: connect to host 192.0.2.9 port 22: No route to host" in words

@@ -9,7 +9,7 @@ sizes are skipped, so it ends with 3), blame=VARIANT (writes an error record for
 (dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn
 (does not leave after its end), foreseen=VARIANT (the plan says that it has no points), noisy (points do not converge),
 states (the machine changes), refuse (listing is no JSON), libraries (two of
-MPI were added).
+MPI were added), slow=10 (every operation takes ten times as long), unoptimised (the worker was built so).
 """
 
 from __future__ import annotations
@@ -362,11 +362,15 @@ class Fake:
             latency /= 3
         if self.state:
             latency *= 1.8
-        return latency + size_bytes / rate * (1.35 if size_bytes > 1 << 20 else 1)
+        whole = latency + size_bytes / rate * (1.35 if size_bytes > 1 << 20 else 1)
+        return whole * float(BEHAVIOUR.get("slow", 1))
 
     def open(self) -> None:
         self.write("plan", **{key: value for key, value in self.plan.items() if key != "launch"})
-        self.write("environment", rank=0, host="fake", facts={"cpu": {"model": "made up", "cores": 2}})
+        facts: dict[str, Any] = {"cpu": {"model": "made up", "cores": 2}}
+        if "unoptimised" in BEHAVIOUR:
+            facts["software"] = {"optimised": False, "sanitizers": []}
+        self.write("environment", rank=0, host="fake", facts=facts)
         for one in self.plan["variants"]:
             _, below, adds, *_ = next(m for m in MODULES if m[0] == one["module"])
             ranks = [{"rank": r, "host": "fake", "cpu": r, "settings": one["options"]} for r in (0, 1)]

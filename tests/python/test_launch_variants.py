@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.launch.variants import added, expand
+from netpipe.launch.variants import added, expand, reaching
 
 
 def module(name: str, transports: str = "auto|shm|tcp", **more: Any) -> dict[str, Any]:
@@ -29,6 +29,24 @@ def test_mpi_alone_is_every_library_over_every_transport_that_it_can_choose() ->
     found, notes = expand(["tcp", "mpi"], LISTING)
     assert found == ("tcp", "mpi@one:transport=shm", "mpi@one:transport=tcp", "mpi@two", "mpi@three")
     assert not notes
+
+
+def test_between_hosts_mpi_alone_is_every_library_by_its_own_choice_and_over_tcp() -> None:
+    found, _ = expand(["mpi"], LISTING, far=True)
+    assert found == ("mpi@one", "mpi@one:transport=tcp", "mpi@two", "mpi@three")
+
+
+def test_shared_memory_of_a_library_reaches_no_other_host() -> None:
+    asked = ("tcp", "shm:transport=shm", "mpi@one:eager=64k,transport=shm#2", "mpi@one")
+    there, notes = reaching(asked, named=False)
+    assert there == ("tcp", "shm:transport=shm", "mpi@one")
+    assert notes == [
+        "mpi@one:eager=64k,transport=shm#2 is left out: shared memory ends at the host",
+    ]
+    with pytest.raises(Failure, match="shared memory ends at the host; choose another transport") as near:
+        reaching(asked, named=True)
+    assert near.value.exit_code == UNAVAILABLE
+    assert reaching(("mpi@one",), named=True) == (("mpi@one",), [])
 
 
 def test_mpi_with_settings_is_every_library_that_has_them() -> None:

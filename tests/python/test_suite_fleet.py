@@ -5,21 +5,33 @@ from __future__ import annotations
 
 import csv
 import itertools
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import synthetic
+import test_comparing
 
-from netpipe.cli.suite.runs.fleet import words_of
+from netpipe.cli.suite.parts import Part
+from netpipe.cli.suite.runs import fleet as fleet_module
+from netpipe.cli.suite.runs.base import Done, Planned, Site
+from netpipe.cli.suite.runs.fleet import OfHosts, words_of
 from netpipe.cli.suite.runs.judged import Fleet
 from netpipe.cli.suite.runs.rounds import rounds
+from netpipe.cli.suite.tables import made as made_table
+from netpipe.reading.across.odd import Odd, odd_facts
 from netpipe.reading.across.outliers import FALSE_ALARMS, critical, polished, slow, slow_ends_and_pairs
+from netpipe.records import Environment, Run
 from netpipe.render.drawing.fleet import pairs as map_of
 from netpipe.render.drawing.picture import Map, NothingToDraw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Netpipe
 
 
@@ -163,6 +175,88 @@ def test_a_host_that_nobody_reached_is_named_once() -> None:
     ]
 
 
+def whole_run(path: Path) -> None:
+    test_comparing.written(test_comparing.made({"tcp": test_comparing.same}, 1), path)
+
+
+@dataclass
+class Hosts:
+    """A fleet whose runs are this test's: dies[HOST] is the round from which the host does not answer."""
+
+    run: OfHosts
+    folder: Path
+    dies: dict[str, int]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def start(self, folder: Path, who: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        now = next(number for number, some in enumerate(self.run.turns, start=1) if who in some)
+        dead = any(self.dies.get(one, 99) <= now for one in who)
+        self.asked.append(who)
+        if not dead:
+            whole_run(self.run.file(folder, who))
+        said = tempfile.TemporaryFile()  # noqa: SIM115  (the round closes it)
+        words = "echo 'ssh: connect to host: No route to host' >&2; exit 255" if dead else "exit 0"
+        return subprocess.Popen(["sh", "-c", words], stderr=said, start_new_session=True), said
+
+    def with_(self, name: str) -> list[tuple[str, ...]]:
+        return [who for who in self.asked if name in who]
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hosts]:
+    monkeypatch.setattr(fleet_module, "LOOK_S", 0.001)
+
+    def made(members: int = 8, **dies: int) -> Hosts:
+        names = [f"node{number}" for number in range(members)]
+        one = Planned(Part("run", "pairs", "", {}, "pairs", minutes=0.0))
+        run = OfHosts(one.run, Site(), names, one)  # type: ignore[arg-type]  # only its time is asked for
+        stage = Hosts(run, tmp_path, dies)
+        monkeypatch.setattr(run, "_start", stage.start)
+        return stage
+
+    return made
+
+
+def test_a_host_that_dies_in_the_second_round_is_tried_twice_and_given_up(
+    hosts: Callable[..., Hosts], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = hosts(node3=2)
+    done = stage.run.measure(stage.folder, False)
+    assert len(stage.with_("node3")) == 3  # the first round, and two that failed
+    assert len(stage.asked) == 7 * 8 // 2 - 4
+    assert done.code == 4
+    assert done.errors == (
+        "6 of 7 pairs with node3 could not be measured: ssh: connect to host: No route to host",
+    )
+    assert "netpipe: run pairs: node3 failed with two others: not tried again\n" in capsys.readouterr().err
+    assert done.fleet is not None
+    assert len(next(iter(done.fleet.times.values()))) == 7 * 6 // 2 + 1  # all others, and its one
+    stage.dies.clear()
+    stage.asked.clear()
+    stage.run.goes_on = True
+    again = stage.run.measure(stage.folder, True)  # --continue, when it is back
+    assert again.code == 0
+    assert len(stage.asked) == len(stage.with_("node3")) == 6
+
+
+def test_who_met_two_dead_hosts_is_not_given_up(hosts: Callable[..., Hosts]) -> None:
+    stage = hosts(4, node0=1, node3=1)
+    done = stage.run.measure(stage.folder, True)
+    assert len(done.errors) == 2
+    assert ("node1", "node2") in stage.asked
+    assert stage.run.file(stage.folder, ("node1", "node2")).exists()
+    stage = hosts(16, node0=1, node3=3)
+    stage.run.measure(stage.folder, True)
+    assert len([who for who in stage.asked if not {"node0", "node3"} & {*who}]) == 14 * 13 // 2
+    assert len(stage.with_("node0")) + len(stage.with_("node3")) < 10
+
+
+def test_where_no_pair_can_be_measured_nobody_is_given_up(hosts: Callable[..., Hosts]) -> None:
+    stage = hosts(4, node0=1, node1=1, node2=1, node3=1)
+    done = stage.run.measure(stage.folder, True)
+    assert (done.code, len(stage.asked), done.fleet) == (4, 6, None)
+
+
 def test_too_few_members_are_not_judged_and_it_says_so() -> None:
     found = Fleet(("a", "b", "c"), True)
     found.times["tcp", "pingpong", 8] = {
@@ -276,6 +370,38 @@ def test_a_run_of_the_file_is_the_same_command_line(fake: Path) -> None:
     assert "--hosts" not in words
 
 
+def test_what_is_not_here_is_not_asked_of_the_pairs(fake: Path) -> None:
+    from netpipe.cli.suite import files
+    from netpipe.cli.suite.planning import planned
+
+    Path("mine.toml").write_text(RANKS.replace('variants = ["tcp"]', 'variants = ["tcp", "mpi@lam"]'))
+    run = planned(files.load(Path("mine.toml")), Site(hosts="127.0.0.1,127.0.0.2"))["pairs"]
+    assert list(run.left_out) == ["mpi@lam"]
+    assert words_of(run.run.given)[0] == "tcp"
+    assert "mpi@lam" not in words_of(run.run.given)
+
+
+def test_a_layer_that_this_machine_has_no_device_for_fails_no_pair(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from netpipe import native
+    from netpipe.cli.suite import files
+    from netpipe.cli.suite.planning import planned
+
+    listing = native.list_()
+    for module in listing["modules"]:
+        if module["name"] == "pipe":
+            module |= {"available": False, "reason": "there is no device"}
+    monkeypatch.setattr("netpipe.native.list_", lambda *_: listing)
+    Path("mine.toml").write_text(RANKS.replace('variants = ["tcp"]', 'variants = ["tcp", "pipe:x=y"]'))
+    run = planned(files.load(Path("mine.toml")), Site(hosts="127.0.0.1,127.0.0.2"))["pairs"]
+    assert run.available
+    assert run.left_out == {"pipe:x=y": "there is no device"}
+    Path("mine.toml").write_text(RANKS.replace('variants = ["tcp"]', 'variants = ["pipe"]'))
+    run = planned(files.load(Path("mine.toml")), Site(hosts="127.0.0.1,127.0.0.2"))["pairs"]
+    assert (run.available, run.reasons) == (False, "there is no device")
+
+
 def test_pairs_of_ranks_are_judged_by_their_cells(fake: Path) -> None:
     """A made-up run with the cells of all pairs, the third of which is slow."""
     from netpipe.cli.suite.parts import Part
@@ -296,3 +422,52 @@ def test_pairs_of_ranks_are_judged_by_their_cells(fake: Path) -> None:
     rows = list(csv.DictReader(made(table, found, (), ()).csv().decode().splitlines()))
     assert {row["judged"] for row in rows} <= {"slow", "as the others"}
     assert part.does == "pairs"
+
+
+# -------------------------------------------------------------------------------------------------------- odd facts
+
+
+def host_run(**facts: Any) -> Run:
+    usual = {
+        "kernel": {"release": "6.1"},
+        "cpu": {"microcode": "0x1", "frequency": {"governor": "performance"}},
+        "load": {"average_1": 0.1},
+        "pinning": {"count": 2},
+        "network": {"interfaces": [{"name": "eth0", "mtu_bytes": 9000}]},
+    }
+    return Run([Environment(host="any", facts=usual | facts)])
+
+
+def test_the_host_that_differs_is_found_with_what_it_has() -> None:
+    runs = {f"node{number}": host_run(memory={"total_bytes": 10**9 + number}) for number in range(5)}
+    runs["node3"] = host_run(
+        kernel={"release": "5.4"},
+        load={"average_1": 3.0},
+        pinning={"count": 4},
+        network={"interfaces": [{"name": "eth0", "mtu_bytes": 1500}, {"name": "veth17", "mtu_bytes": 1500}]},
+    )
+    assert odd_facts(runs) == (
+        Odd("kernel.release", "6.1", (("node3", "5.4"),)),
+        Odd("network.eth0.mtu_bytes", "9000", (("node3", "1500"),)),
+    )
+    runs["node4"] = host_run(network={"interfaces": []})
+    assert odd_facts(runs)[-1] == Odd("network.eth0.mtu_bytes", "9000", (("node3", "1500"),))
+    assert Odd("network.eth0", "there", (("node4", "absent"),)) in odd_facts(runs)
+    assert odd_facts({"a": host_run(), "b": host_run()}) == ()
+
+
+def test_two_kinds_of_hosts_are_told_apart() -> None:
+    runs = {f"node{number}": host_run(kernel={"release": f"6.{number % 2}"}) for number in range(4)}
+    assert odd_facts(runs) == (Odd("kernel.release", "6.0", (("node1", "6.1"), ("node3", "6.1"))),)
+
+
+def test_what_differs_is_told_and_in_the_table() -> None:
+    found = Fleet(("node0", "node1"), False)
+    part = Part("table", "Facts", "", {}, "nodes", None, "hosts", "facts.csv", (), (), "facts")
+    assert made_table(part, Done(fleet=found), (), ()).rows == ()  # and no error
+    found.odd = tuple(Odd(f"cpu.fact{number}", "a", (("node1", "b" * 50),)) for number in range(6))
+    (text,) = found.odd_texts()
+    assert text.startswith(f"node1 differs from most hosts: cpu.fact0 {'b' * 39}… (most: a), cpu.fact1 ")
+    assert text.endswith(", and 2 more")
+    assert text in found.texts()
+    assert made_table(part, Done(fleet=found), (), ()).rows[5] == ("cpu.fact5", "a", "node1", "b" * 50)

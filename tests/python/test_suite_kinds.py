@@ -264,8 +264,23 @@ def test_each_scheduler_is_told_of_hosts_and_time() -> None:
     assert "#PBS -l select=4:mpiprocs=2\n#PBS -l walltime=01:35:00\n" in pbs
 
 
-def test_a_job_goes_on_where_an_earlier_one_ended(tmp_path: Path) -> None:
-    for name, said in (("scontrol", "printf 'a\\nb\\n'"), ("netpipe", 'echo "$@"')):
+# The tools and files of each scheduler that its script asks for the hosts, as they answer for two.
+STAND_INS = {
+    "slurm": {"scontrol": """[ "$*" = 'show hostnames x[1-2]' ] && printf 'a\\nb\\n'"""},
+    "flux": {
+        "flux": """case "$*" in
+  "resource list -n -o {nodelist}") echo 'x[1-2]' ;;
+  "hostlist -e -d , -") [ "$(cat)" = 'x[1-2]' ] && echo a,b ;;
+  *) exit 1 ;;
+esac"""
+    },
+    "pbs": {},
+}
+
+
+@pytest.mark.parametrize("scheduler", command_of.SCHEDULERS)
+def test_a_job_goes_on_where_an_earlier_one_ended(scheduler: str, tmp_path: Path) -> None:
+    for name, said in {**STAND_INS[scheduler], "netpipe": 'echo "$@"'}.items():
         tool = tmp_path / name
         tool.write_text(f"#!/bin/sh\n{said}\n")
         tool.chmod(0o755)
@@ -273,9 +288,12 @@ def test_a_job_goes_on_where_an_earlier_one_ended(tmp_path: Path) -> None:
     folder.mkdir()
     path = tmp_path / "job.sh"
     path.write_text(
-        scripts.script("slurm", job(folder=folder, words=(str(tmp_path / "netpipe"),), variables={}))
+        scripts.script(scheduler, job(folder=folder, words=(str(tmp_path / "netpipe"),), variables={}))
     )
+    nodes = tmp_path / "nodes"
+    nodes.write_text("b\na\nb\na\n")  # PBS: a line for each process
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_NODELIST": "x[1-2]"}
+    environment |= {"PBS_NODEFILE": str(nodes), "PBS_O_WORKDIR": str(tmp_path)}
 
     def said() -> list[str]:
         done = subprocess.run(
@@ -304,19 +322,33 @@ def test_submit_writes_a_script_and_says_what_is_missing(
     assert (said.code, Path("mine").read_text()) == (2, "keep me")
 
 
+def test_how_hosts_are_reached_is_in_the_script(netpipe: Any) -> None:
+    words = ("--launcher", "ssh", "--remote-shell", "ssh -p 2222", "--bind", "10.0.0.1", "--minutes", "9")
+    assert netpipe("suite", "submit", "health", "--scheduler", "slurm", "--nodes", "2", *words).code == 0
+    last = shlex.split(Path("health.slurm.sh").read_text().splitlines()[-1])
+    at = last.index("--launcher")
+    assert last[at : at + 6] == list(words[:6])
+    assert "--hosts" in last
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "name", "script"),
+    [("slurm", "sbatch", "$1"), ("flux", "flux", "$2"), ("pbs", "qsub", "$1")],
+)
 def test_the_scheduler_is_asked_and_its_answer_told(
-    netpipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    netpipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheduler: str, name: str, script: str
 ) -> None:
-    tool = tmp_path / "sbatch"
-    tool.write_text('#!/bin/sh\n[ -f "$1" ] && echo Submitted batch job 7\n')
+    tool = tmp_path / name
+    batch = '[ "$1" = batch ] && ' if name == "flux" else ""
+    tool.write_text(f'#!/bin/sh\n{batch}[ -f "{script}" ] && echo Submitted batch job 7\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    said = netpipe("suite", "submit", "health", "--scheduler", "slurm", "--now")
+    said = netpipe("suite", "submit", "health", "--scheduler", scheduler, "--now")
     assert (said.code, said.err) == (0, "netpipe: Submitted batch job 7\n")
     tool.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
-    said = netpipe("suite", "submit", "health", "--scheduler", "slurm", "--now")
+    said = netpipe("suite", "submit", "health", "--scheduler", scheduler, "--now")
     assert said.code == 4
-    assert "sbatch refused health.slurm.sh: sbatch: error: invalid partition" in said.err
+    assert f"{name} refused health.{scheduler}.sh: sbatch: error: invalid partition" in said.err
 
 
 # ---------------------------------------------------------------------------------------------------------------- IMB
@@ -425,3 +457,26 @@ run = "all"
     assert said.code == 0
     assert "✗ IMB was not made: no benchmark of IMB does what these patterns do" in said.out
     assert Path("mine/points.csv").is_file()
+
+
+# What OMB 7 has for MPI, by its release; -b, -t and other options are rows of their own in the suite.
+OMB_MESSAGES = """latency bw bibw multi_lat mbw_mr latency_mt latency_mp latency_persistent bw_persistent
+bibw_persistent put_latency get_latency put_bw get_bw put_bibw acc_latency get_acc_latency fop_latency
+cas_latency init hello"""
+OMB_COLLECTIVES = """allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast gather gatherv
+neighbor_allgather neighbor_allgatherv neighbor_alltoall neighbor_alltoallv neighbor_alltoallw reduce
+reduce_scatter reduce_scatter_block scatter scatterv"""
+
+
+def test_every_benchmark_of_osu_is_measured_or_named_with_the_reason(fake: Path) -> None:
+    suite = files.load(files.find("osu"))
+    words = [title for title, _ in suite.not_measured]
+    made = {one.name.split()[0] for one in suite.results}
+    left_out = set(re.findall(r"osu_\w+", " ".join(words)))
+    every = {f"osu_{name}" for name in (OMB_MESSAGES + " " + OMB_COLLECTIVES).split()}
+    for name in OMB_COLLECTIVES.split():
+        every.add(f"osu_i{name}")
+    beside = {name for name in every if name.startswith("osu_ineighbor_") and name not in made}
+    assert {name.replace("osu_i", "osu_") for name in beside} <= left_out  # named with those that block
+    assert every - beside <= made | left_out
+    assert not made & left_out - {"osu_latency_mt"}

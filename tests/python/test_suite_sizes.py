@@ -20,7 +20,9 @@ from netpipe.reading import Reading
 from netpipe.records import Run
 
 if TYPE_CHECKING:
-    from conftest import Netpipe
+    from collections.abc import Callable
+
+    from conftest import Netpipe, Said
 
 GOOD = """summary = "Two sizes"
 source = "this test"
@@ -105,6 +107,44 @@ def test_a_size_changes_what_the_file_says_about_it(fake: Path) -> None:
     ]
 
 
+FAR = "127.0.0.1,127.0.0.2"
+BETWEEN = GOOD.replace(
+    'name = "one"\nvariants = ["tcp", "shm"]\n',
+    'name = "one"\nvariants = ["tcp", "shm"]\nranks = "2"\nquick = { launches = 2 }\n'
+    'between_hosts = { variants = ["tcp", "tcp:wait=poll"], ranks = "", launches = 3 }\n',
+)
+
+
+@pytest.mark.parametrize("size", ["quick", "default"])
+def test_a_run_may_be_another_between_hosts_at_every_size(netpipe: Netpipe, size: str) -> None:
+    from netpipe.cli.suite.planning import planned
+    from netpipe.cli.suite.runs.base import Site
+
+    assert BETWEEN != GOOD
+    suite = files.load(written(BETWEEN), size)
+    here, one, far = (planned(suite, Site(hosts=hosts)) for hosts in (None, "127.0.0.1", FAR))
+    for found in (here["one"], one["one"]):
+        assert (found.run.given["variants"], found.run.given["ranks"]) == (("tcp", "shm"), "2")
+    given = far["one"].run.given
+    assert (given["variants"], given["ranks"], given["launches"]) == (("tcp", "tcp:wait=poll"), None, 3)
+    assert [name for name, _ in far["one"].pairs] == ["tcp", "tcp:wait=poll"]
+    assert far["one"].left_out == {}
+    assert far["two"].run.given == here["two"].run.given
+
+
+@pytest.mark.parametrize("name", files.names())
+def test_no_suite_that_is_shipped_leaves_a_run_with_shared_memory_alone_between_hosts(
+    fake: Path, name: str
+) -> None:
+    """But the run within a host, and profiles, which are recorded on one."""
+    sizes = files.load(files.find(name)).sizes
+    for run in (run for size in sizes for run in files.load(files.find(name), size).runs):
+        given = run.far or run.given
+        asked = given.get("on") or given.get("variants") or ()
+        near = [one for one in asked if "transport=shm" in one]
+        assert not near or len(near) < len(asked) or run.name == "within" or run.does == "profile", run.name
+
+
 def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
     written()
     said = netpipe("suite", "run", "mine.toml", "--size", "full")
@@ -120,6 +160,7 @@ def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
         ("[quick.run]", "[quick.runs]", "[quick] has an unknown key 'runs'; did you mean 'run'?"),
         ("quick = { launches = 2 }", "quick = { lunches = 2 }", "[[run]] 'two' has an unknown key 'lunches'; "),
         ("quick = { launches = 2 }", "quick = 3", "[[run]] 'two' quick must be a table"),
+        ("quick = { launches = 2 }", "between_hosts = 3", "[[run]] 'two' between_hosts must be a table"),
         ('variants = "tcp"', 'variants = "tcp"\nkind = "ran"', "[[run]] 'two' kind: there is no 'ran'; did you mean"),
         ('shows = "summary"', 'shows = "sumary"', "[[table]] 'Table 1: in numbers' shows: there is no 'sumary' of a"),
         ("= [900, 24]", "= [900]", "published 'tcp Card A' has no list of 2 numbers, one for each of peak, latency"),
@@ -324,6 +365,54 @@ def test_a_slower_run_fails_its_check(fake: Path, tmp_path: Path) -> None:
     assert failed.said.startswith("failed against ")
     assert "the time over all sizes: 1.3" in failed.said
     assert check_of(tmp_path, before, before).code == 0
+
+
+@pytest.fixture
+def health(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+    """health("slow=10"): the suite as it is shipped, with its history."""
+    monkeypatch.setenv("NETPIPE_HISTORY", str(tmp_path / "history"))
+    return lambda fake="": netpipe("suite", "run", "health", fake=fake)
+
+
+def test_health_fails_where_the_host_is_far_slower_than_at_its_best(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NETPIPE_HISTORY", str(tmp_path / "history"))
+    suite = files.load(files.find("health"))
+    part = next(one for one in suite.results if one.given.get("baseline") == "best")
+
+    def after(times: float, day: int) -> results.Made:
+        path = tmp_path / f"{day}.jsonl"
+        run = test_comparing.made({"tcp": lambda _: times}, day)
+        test_comparing.written(run, path, f"2026-11-{day:02}T10:00:00Z")
+        done = Done(files=(path.name,), reading=Reading(Run.read(path, samples=False)))
+        made = results.made(part, Planned(part), done, tmp_path)
+        assert results.remember(path) == ""
+        return made
+
+    assert after(1.0, 1).said.startswith("there is no earlier run to check against")
+    assert after(1.3, 2).code == 0  # not far enough
+    for day in (3, 4):  # the best run stays the best
+        slow = after(10.0, day)
+        assert (slow.code, slow.why_not) == (1, "")
+        assert slow.said.startswith("failed against the best run, of 2026-11-01")
+
+
+def test_health_fails_where_the_machine_disturbs_measurements_severely(health: Callable[..., Said]) -> None:
+    good = health()
+    assert "checks it: nothing disturbs measurements here severely" in " ".join(good.out.split())
+    bad = health("unoptimised")
+    assert bad.code == 1
+    assert "checks it: The worker was built without optimisation" in " ".join(bad.out.split())
+
+
+def test_a_check_of_the_machine_takes_no_limits(netpipe: Netpipe) -> None:
+    written(CHECKED + "doctor = true\n")
+    assert (
+        "[[check]] 'Against the last' has an unknown key 'slower'" in netpipe("suite", "run", "mine.toml").err
+    )
+    written(CHECKED.replace('slower = "all=5%"', "doctor = 1"))
+    assert "'Against the last' doctor must be true" in netpipe("suite", "run", "mine.toml").err
 
 
 def test_the_environment_of_a_test_is_its_own(fake: Path) -> None:

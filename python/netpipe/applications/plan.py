@@ -21,7 +21,7 @@ from netpipe.kernels.lines import Pin, bound
 from netpipe.launch.jobs import Settings
 from netpipe.launch.lists import apart, expand
 from netpipe.launch.variants import expand as expand_libraries
-from netpipe.launch.variants import name_of
+from netpipe.launch.variants import name_of, reaching
 from netpipe.libraries import family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
@@ -33,7 +33,6 @@ from netpipe.units import counted, listed, size_text
 ANSWER_S = 20.0  # that a program may take to say what it needs
 ALL = "all"
 PLACEMENT = "auto"
-NEAR = "transport=shm"
 
 Tell = Callable[[str], None]
 
@@ -322,9 +321,10 @@ class _Libraries:
                     USAGE,
                     f"'{text}' is no MPI library that was added, and the kernels are MPI programs; {hint}",
                 )
-            found, notes = expand_libraries(expand([text]), known)
-            if len(launching.hosts.names) > 1:
-                found, more = _reaching(found, named=bool(at))
+            far = len(launching.hosts.names) > 1
+            found, notes = expand_libraries(expand([text]), known, far=far)
+            if far:
+                found, more = reaching(found, named=bool(at))
                 notes += more
             self._named |= {name_of(text)} if at else set()
             self._notes += notes
@@ -414,21 +414,6 @@ class _Libraries:
         except Failure as failure:
             self._drop(module, failure)
             return None
-
-
-def _reaching(variants: Sequence[str], named: bool) -> tuple[tuple[str, ...], list[str]]:
-    """Those that get to other hosts, and a sentence about the others. Raises Failure (3) for one that was named."""
-    near = [one for one in variants if NEAR in apart(one)[0].partition(":")[2].split(",")]
-    if not near:
-        return tuple(variants), []
-    if named:
-        raise Failure(
-            UNAVAILABLE,
-            f"{listed(near)}: shared memory ends at the host; choose another transport, or leave --hosts out",
-        )
-    are = "is" if len(near) == 1 else "are"
-    there = tuple(one for one in variants if one not in near)
-    return there, [f"{listed(near)} {are} left out: shared memory ends at the host"]
 
 
 def _check_settings(variant: str) -> None:

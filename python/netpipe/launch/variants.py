@@ -18,9 +18,13 @@ from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
 from netpipe.libraries.starting.description import launched, read
+from netpipe.units import listed
 
-# What is measured of a library when nothing else is said: each of these that it can choose.
+# What is measured of a library when nothing else is said: each of these that it can choose. Between hosts it is its own
+# choice, which may be a faster network than TCP's.
 TRANSPORTS = ("shm", "tcp")
+TRANSPORTS_FAR = ("", "tcp")
+NEAR = "transport=shm"  # a setting under which a library reaches no other host
 EVERY = "all"  # as a variant: the default ones, and each other module that is available here
 
 
@@ -35,11 +39,15 @@ def name_of(variant: str) -> str:
 
 
 def expand(
-    variants: Sequence[str], listing: Mapping[str, Any], refused: Callable[[str], str] | None = None
+    variants: Sequence[str],
+    listing: Mapping[str, Any],
+    refused: Callable[[str], str] | None = None,
+    far: bool = False,
 ) -> tuple[tuple[str, ...], list[str]]:
-    """`mpi` becomes every library over shared memory and over TCP, `mpi:eager=64k` those that can take it; other
-    variants stay as they are. Also returns sentences about libraries that were left out. Raises Failure: 3 if no
-    library was added, 2 if none can take it. `refused` says why one cannot; by default the worker does.
+    """`mpi` becomes every library over shared memory and over TCP (`far`, of a run between hosts: over what it chooses
+    itself and over TCP), `mpi:eager=64k` those that can take it; other variants stay as they are. Also returns
+    sentences about libraries that were left out. Raises Failure: 3 if no library was added, 2 if none can take it.
+    `refused` says why one cannot; by default the worker does.
     """
     refused = refused or refusal
     per_library = layers.all_()
@@ -65,7 +73,7 @@ def expand(
             )
         if not settings:
             found += [
-                one + copy for other, module in modules.items() for one in each_transport(other, module)
+                one + copy for other, module in modules.items() for one in each_transport(other, module, far)
             ]
             continue
         wanted = [one.partition("=")[0] for one in settings.split(",") if one]
@@ -103,17 +111,35 @@ def simulated(module: Mapping[str, Any]) -> bool:
     return family is not None and family.simulates
 
 
-def each_transport(name: str, module: Mapping[str, Any]) -> list[str]:
+def reaching(variants: Sequence[str], named: bool) -> tuple[tuple[str, ...], list[str]]:
+    """Those that get to other hosts, and a sentence about the others. Raises Failure (3) for one that was named."""
+    near = [
+        one for one in variants if "@" in name_of(one) and NEAR in apart(one)[0].partition(":")[2].split(",")
+    ]
+    if near and named:
+        raise Failure(
+            UNAVAILABLE,
+            f"{listed(near)}: shared memory ends at the host; choose another transport, or leave --hosts out",
+        )
+    if not near:
+        return tuple(variants), []
+    are = "is" if len(near) == 1 else "are"
+    there = tuple(one for one in variants if one not in near)
+    return there, [f"{listed(near)} {are} left out: shared memory ends at the host"]
+
+
+def each_transport(name: str, module: Mapping[str, Any], far: bool = False) -> list[str]:
     choices = {
         choice
         for option in module["options"]
         if option["name"] == "transport"
         for choice in option["choices"]
     }
-    return [f"{name}:transport={transport}" for transport in TRANSPORTS if transport in choices] or [name]
+    transports = [one for one in (TRANSPORTS_FAR if far else TRANSPORTS) if not one or one in choices]
+    return [f"{name}:transport={one}" if one else name for one in transports] or [name]
 
 
-def added(listing: Mapping[str, Any]) -> list[str]:
+def added(listing: Mapping[str, Any], far: bool = False) -> list[str]:
     """Every library that was added and has its launcher, over each transport: what a default run measures."""
     found = []
     per_library = layers.all_()
@@ -123,7 +149,7 @@ def added(listing: Mapping[str, Any]) -> list[str]:
         except Failure:
             here = False
         if here and name.partition("@")[0] in per_library and not simulated(module):
-            found += each_transport(name, module)
+            found += each_transport(name, module, far)
     return found
 
 
@@ -143,13 +169,15 @@ def others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def available(variants: Sequence[str], listing: Mapping[str, Any], far: bool) -> tuple[str, ...]:
-    """The variants whose module can be used here, or between hosts, and the libraries that were added. Variants that
-    the user names are not filtered: they fail with their reason.
+def available(
+    variants: Sequence[str], listing: Mapping[str, Any], far: bool, spread: bool = False
+) -> tuple[str, ...]:
+    """The variants whose module can be used here, or (far) between hosts, and the libraries that were added; spread:
+    their ranks are on several hosts. Variants that the user names are not filtered: they fail with their reason.
     """
     here = {
         module["name"]
         for module in listing["modules"]
         if module["available"] and (module.get("crosses_hosts") or not far)
     }
-    return (*(variant for variant in variants if name_of(variant) in here), *added(listing))
+    return (*(variant for variant in variants if name_of(variant) in here), *added(listing, spread))

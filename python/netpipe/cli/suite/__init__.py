@@ -50,13 +50,18 @@ size_option = click.option(
 
 def site_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Where the processes are."""
+    hosts = click.option(
+        "--hosts",
+        metavar="A,B",
+        help="Hosts of the processes, as in netpipe run  [default: this host]",
+    )
+    return hosts(reach_options(function))
+
+
+def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How the hosts are reached."""
     for option in reversed(
         (
-            click.option(
-                "--hosts",
-                metavar="A,B",
-                help="Hosts of the processes, as in netpipe run  [default: this host]",
-            ),
             click.option("--launcher", metavar="NAME", help="Start the processes with srun or ssh."),
             click.option("--remote-shell", metavar="COMMAND", help="How to reach other hosts."),
             click.option("--bind", metavar="ADDRESS", help="The address of this host that they connect to."),
@@ -176,6 +181,7 @@ def run(
     help="The script  [default: NAME.SCHEDULER.sh]",
 )
 @click.option("--now", is_flag=True, help="Also submit it.")
+@reach_options
 def submit(
     suite: str,
     size: str,
@@ -187,6 +193,7 @@ def submit(
     output: Path | None,
     target: Path | None,
     now: bool,
+    **reach: str | None,
 ) -> int:
     """Write a job script that runs a suite, and submit it with --now.
 
@@ -194,5 +201,9 @@ def submit(
     folder was ended.
     """
     from netpipe.cli.suite import submitting
+    from netpipe.cli.suite.runs.base import Site
 
-    return submitting.write(suite, size, scheduler, nodes, per_node, minutes, options, output, target, now)
+    there = Site(**reach)
+    return submitting.write(
+        suite, size, there, scheduler, nodes, per_node, minutes, options, output, target, now
+    )

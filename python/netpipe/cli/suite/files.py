@@ -11,6 +11,7 @@
     name = "small"                  # the rest: options of `netpipe run`, by their names
     variants = ["shm", "tcp"]
     full = { launches = 8 }         # what is different at one size
+    between_hosts = { ranks = "" }  # and with --hosts, at every size; "" is what the command does by default
 
     [[run]]
     name = "kernels"
@@ -34,6 +35,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,8 @@ from netpipe.cli.suite.checking import check_keys, text
 from netpipe.cli.suite.parts import (
     APPS,
     DEFAULT,
+    DOCTOR,
+    FAR,
     MEMORY,
     NODES,
     PAIRS,
@@ -84,7 +88,7 @@ KINDS = (RUN, MEMORY, APPS, PROFILE, NODES, PAIRS)
 RESULTS = ("figure", "table", "check")
 LONGEST_STEM = 56
 IMB, OSU = "imb", "osu"  # formats that hold one curve
-OWN_KEYS = ("name", "kind", "minutes", *SIZES)
+OWN_KEYS = ("name", "kind", "minutes", *SIZES, FAR)
 
 
 def names() -> list[str]:
@@ -218,16 +222,21 @@ def _run(
     if does not in KINDS:
         raise Failure(USAGE, f"{where} kind: there is no '{does}'; {did_you_mean(str(does), KINDS)}")
     own = {key: value for key, value in table.items() if key not in OWN_KEYS}
-    different = table.get(size, {})
-    if not isinstance(different, dict):
-        raise Failure(USAGE, f"{where} {size} must be a table: {size} = {{ launches = 3 }}")
+    different, far = table.get(size, {}), table.get(FAR, {})
+    for key, some, example in ((size, different, "launches = 3"), (FAR, far, 'ranks = "4"')):
+        if not isinstance(some, dict):
+            raise Failure(USAGE, f"{where} {key} must be a table: {key} = {{ {example} }}")
     merged = {**said.get(size, {}).get(does, {}), **own, **different}
     minutes = table.get("minutes", {}).get(size) if isinstance(table.get("minutes", {}), dict) else None
     if "minutes" in table and not (
         isinstance(table["minutes"], dict) and _numbers(table["minutes"].values())
     ):
         raise Failure(USAGE, f"{where} minutes must say them for each size: minutes = {{ quick = 2 }}")
-    return Part("run", name, where, options.given(does, where, merged), does, minutes)
+    part = Part("run", name, where, options.given(does, where, merged), does, minutes)
+    if not far:
+        return part
+    there = {key: value for key, value in {**merged, **far}.items() if value != ""}
+    return replace(part, far=options.given(does, f"{where} {FAR}", there))
 
 
 def _numbers(some: Any) -> bool:
@@ -255,6 +264,11 @@ def _result(
     if kind == "check":
         if does not in RUN_FILES:
             raise Failure(USAGE, f"{where} run: '{run}' is of the kind {does}, which has no history")
+        if DOCTOR in own:
+            check_keys(where, own, (DOCTOR,))
+            if own[DOCTOR] is not True:
+                raise Failure(USAGE, f"{where} {DOCTOR} must be true; leave it out for a check of the times")
+            return Part(kind, title, where, {DOCTOR: True}, does, None, run), []
         given = options.given(kind, where, {"baseline": "last", **own})
         _check_limits(where, given)
         chosen = given.pop("variants"), given.pop("patterns")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netpipe.cli.suite import files
+from netpipe.cli.suite.parts import DOCTOR
 from netpipe.cli.suite.planning import planned, spelled_out, why_not
 from netpipe.cli.suite.runs.base import Site
 from netpipe.failure import DONE, UNAVAILABLE, Failure
@@ -155,6 +156,8 @@ def _needs(part: Part, run: Planned) -> str:
     what = f"{run.run.name}" + (f" ({', '.join(chosen)})" if chosen else "")
     if part.kind == "figure":
         return f"figure {part.given['figure']} of the run {what}"
+    if DOCTOR in part.given:
+        return f"the machine as the run {what} found it, as netpipe doctor --strict does"
     if part.kind == "check":
         return f"the run {what} against the {part.given['baseline']} one of the history"
     kind = part.shows or part.given.get("form", "")

@@ -126,7 +126,7 @@ def _write(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcom
         result = spelled_out(part, run)
         done = outcome.done.get(part.run) or Done(problem=run.reasons)
         outcome.made.append(results.made(result, run, done, folder))
-    checked = {one.part.run for one in outcome.made if one.part.kind == "check" and not one.why_not}
+    checked = {one.part.run for one in outcome.made if "baseline" in one.part.given and not one.why_not}
     for name in checked:
         why = results.remember(folder / outcome.done[name].files[0])
         if why:

@@ -13,6 +13,8 @@ SIZES = (QUICK, DEFAULT, FULL)
 # Kinds of runs. Those that leave a run file can be drawn, exported and checked.
 RUN, MEMORY, APPS, PROFILE, NODES, PAIRS = "run", "memory", "apps", "profile", "nodes", "pairs"
 RUN_FILES = (RUN, MEMORY)
+DOCTOR = "doctor"  # the key of a check that is about the machine, in place of a baseline
+FAR = "between_hosts"  # the key of a run for what is different between hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Part:
     patterns: tuple[str, ...] = ()
     shows: str = ""  # a table of netpipe's own (tables.py), in place of a format of netpipe export
     each: bool = False  # a file for each curve: the format holds one
+    far: dict[str, Any] | None = None  # of a run: `given` between hosts, where that is different
 
 
 @dataclass(frozen=True, slots=True)

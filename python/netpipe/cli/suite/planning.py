@@ -33,8 +33,14 @@ def planned(suite: Suite, site: Site | None = None, build: bool = True) -> dict[
         NODES: fleet.planned,
         PAIRS: fleet.planned,
     }
+    there = site or Site()
     with remembered():
-        found = {run.name: kinds[run.does](run, site or Site()) for run in suite.runs}
+        found = {
+            run.name: kinds[run.does](
+                replace(run, given=run.far) if run.far and there.several else run, there
+            )
+            for run in suite.runs
+        }
     for result in suite.results:
         _check_choice(spelled_out(result, found[result.run]), found[result.run])
     return found

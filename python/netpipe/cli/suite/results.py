@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netpipe.cli.suite.files import IMB
-from netpipe.cli.suite.parts import RUN_FILES
+from netpipe.cli.suite.parts import DOCTOR, RUN_FILES
 from netpipe.cli.suite.planning import why_not
 from netpipe.cli.suite.runs.base import absent
 from netpipe.failure import DONE, FAILED, GATE, USAGE, Failure
@@ -173,8 +173,23 @@ def one_each(
     return found
 
 
+def _doctor(came: Made, chosen: Chosen) -> None:
+    """The gate of `netpipe doctor --strict`, by what the run has recorded of its hosts."""
+    from netpipe.findings import MACHINE, SEVERE, judge
+    from netpipe.reading import Reading
+    from netpipe.records import Run
+
+    found = judge(Reading(Run(chosen.reading.run.environments)), about=MACHINE).findings
+    severe = dict.fromkeys(one.what for one in found if one.severity == SEVERE)
+    came.code = GATE if severe else DONE
+    came.said = " ".join(severe) or "nothing disturbs measurements here severely"
+
+
 def _check(came: Made, chosen: Chosen) -> None:
     """The gate of `netpipe check`. Without an earlier run in the history nothing is checked, and it says so."""
+    if DOCTOR in came.part.given:
+        _doctor(came, chosen)
+        return
     from netpipe.cli import check
     from netpipe.command.comparing import compared
     from netpipe.reading.across.gate import METRICS, Result, gate

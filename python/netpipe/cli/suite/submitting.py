@@ -10,6 +10,7 @@ import click
 
 from netpipe.cli.suite import files
 from netpipe.cli.suite.parts import Suite
+from netpipe.cli.suite.runs.base import Site
 from netpipe.cli.suite.scripts import Job, own_variables, own_words, script, submit
 from netpipe.failure import DONE, USAGE, Failure
 from netpipe.streams import say
@@ -23,6 +24,7 @@ FIRST = "#!/bin/sh\n"
 def write(
     suite: str,
     size: str,
+    site: Site,
     scheduler: str,
     nodes: int,
     per_node: int,
@@ -39,7 +41,7 @@ def write(
     folder = (output or Path(loaded.name)).absolute()
     job = Job(
         loaded.name,
-        own_words(named, size),
+        (*own_words(named, size), *site.words()),
         folder,
         nodes,
         per_node,

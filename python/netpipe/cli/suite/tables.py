@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from netpipe.profiles.tables import Both, Portion, Tables
 
 Cell = str | float | int | None
+FACTS = "facts"  # of hosts; that it has no row is good news
 SUMMARY = "summary"  # the table of a run file; the others are of kernels, profiles and fleets
 
 
@@ -40,7 +41,7 @@ class Grid:
 def made(part: Part, done: Done, variants: tuple[str, ...], patterns: tuple[str, ...]) -> Grid:
     """Raises NothingToDraw."""
     grid = _summary(done, variants, patterns) if part.shows == SUMMARY else _SHOWS[part.shows](done)
-    if not grid.rows:
+    if not grid.rows and part.shows != FACTS:
         raise NothingToDraw(f"the run {part.run} has nothing for it")
     return grid
 
@@ -195,15 +196,25 @@ def _fleet(done: Done) -> Grid:
     )
 
 
+def _facts(done: Done) -> Grid:
+    assert done.fleet is not None
+    rows = tuple((odd.fact, odd.usual, *one) for odd in done.fleet.odd for one in odd.hosts)
+    note = (
+        "What most hosts have, and each host that has something else; the names are those of the run files."
+    )
+    return Grid(("fact", "most_hosts", "host", "value"), rows, note if rows else "All facts are the same.")
+
+
 _SHOWS: dict[str, Callable[[Done], Grid]] = {
     "times": _times,
     "members": _fleet,
+    FACTS: _facts,
     **{which: _profile(which) for which in COLUMNS},
 }
 OF_KIND = {
     RUN: (SUMMARY,),
     APPS: ("times",),
     PROFILE: tuple(COLUMNS),
-    NODES: ("members",),
+    NODES: ("members", FACTS),
     PAIRS: ("members",),
 }

@@ -51,7 +51,10 @@ class Pace:
 def differences(before: Run, after: Run) -> tuple[Difference, ...]:
     """Of the hosts, of the plans, and of the variants that both have."""
     found: list[Difference] = []
-    for of, first, second in (("host", _host(before), _host(after)), ("plan", _plan(before), _plan(after))):
+    for of, first, second in (
+        ("host", host_facts(before), host_facts(after)),
+        ("plan", _plan(before), _plan(after)),
+    ):
         found += _apart(of, first, second)
     mine, other = _variants(before), _variants(after)
     for variant in mine:
@@ -84,9 +87,10 @@ def _apart(of: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iter
             yield Difference(of, name, first, second)
 
 
-def _host(run: Run) -> dict[str, str]:
+def host_facts(run: Run) -> dict[str, str]:
+    """Of its hosts, by name: what is the same in all launches, and does not change by itself."""
     facts = [{"name": one.host or "", **flat(one.facts)} for one in run.environments]
-    return _constant(facts) | {"netpipe": _text(run.header.netpipe) if run.header else ""}
+    return _constant(facts) | {"netpipe": text_of(run.header.netpipe) if run.header else ""}
 
 
 def _plan(run: Run) -> dict[str, str]:
@@ -112,11 +116,12 @@ def _constant(several: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     every = list(several)
     names = [name for name in (every[0] if every else ()) if not VOLATILE.search(name)]
     return {
-        name: _text(every[0][name])
+        name: text_of(every[0][name])
         for name in names
         if every[0][name] is not None and all(one.get(name) == every[0][name] for one in every)
     }
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """As a reader sees it."""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

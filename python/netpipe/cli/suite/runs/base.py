@@ -34,6 +34,13 @@ class Site:
     remote_shell: str | None = None
     bind: str | None = None
 
+    @property
+    def several(self) -> bool:
+        """Whether they are on several hosts. Raises Failure (2) for hosts that are no list."""
+        from netpipe.libraries.starting.hosts import parse
+
+        return self.hosts is not None and len(parse(self.hosts).names) > 1
+
     def given(self) -> dict[str, Any]:
         """As options of a run; those that were not given are not in it."""
         said = {
@@ -43,6 +50,12 @@ class Site:
             "bind": self.bind,
         }
         return {key: value for key, value in said.items() if value is not None}
+
+    def words(self) -> list[str]:
+        """As a command line, without the hosts."""
+        said = self.given()
+        said.pop("hosts", None)
+        return [word for key, value in said.items() for word in (f"--{key.replace('_', '-')}", value)]
 
 
 @dataclass(slots=True)

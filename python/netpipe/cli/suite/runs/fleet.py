@@ -2,8 +2,9 @@
 """Runs of a suite that measure a fleet: each host alone (`kind = "nodes"`), and each two of them (`kind = "pairs"`).
 
 Pairs are measured in rounds in which nobody is twice (rounds.py), each pair as a run of its own: a host that dies in
-the middle costs its own pairs, and the others go on. Without `--hosts` the members are ranks of this host, whose pairs
-one run measures one after another. The fleet itself says who is slow (netpipe.reading.across.outliers).
+the middle costs its own pairs, of which two are tried (given_up.py), and the others go on. Without `--hosts` the
+members are ranks of this host, whose pairs one run measures one after another. The fleet itself says who is slow
+(netpipe.reading.across.outliers).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from netpipe.cli.suite.parts import NODES
 from netpipe.cli.suite.runs.base import Done, Planned, fault
-from netpipe.cli.suite.runs.judged import Fleet, Who
+from netpipe.cli.suite.runs.given_up import GivenUp
+from netpipe.cli.suite.runs.judged import NOT_TRIED, Fleet, Who
 from netpipe.cli.suite.runs.kernels import end
 from netpipe.cli.suite.runs.rounds import rounds
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
@@ -90,20 +92,31 @@ class OfHosts(Planned):
 
     def measure(self, folder: Path, quiet: bool) -> Done:
         from netpipe.launch.interrupt import Interrupt
-        from netpipe.units import counted
+        from netpipe.units import counted, listed
 
         (folder / self.run.name).mkdir(exist_ok=True)
         failed: dict[Who, str] = {}
+        given_up = GivenUp()
+        gone: set[str] = set()
         with Interrupt() as interrupt:
             for number, some in enumerate(self.turns, start=1):
-                left = [who for who in some if not (self.goes_on and _whole(self.file(folder, who)))]
+                there = {who for who in some if self.goes_on and _whole(self.file(folder, who))}
+                left = [who for who in some if who not in there and not gone & {*who}]
+                failed |= {who: NOT_TRIED for who in some if who not in there and gone & {*who}}
                 if not quiet and left:
                     names = counted(len(left), "host" if self.run.does == NODES else "pair")
                     say(f"run {self.run.name}: round {number} of {len(self.turns)}, {names}")
                 failed |= self._round(folder, left, interrupt)
                 if interrupt.count:
                     return Done(INTERRUPTED, "interrupted")
-        return self._done(folder, failed)
+                if self.run.does == NODES:
+                    continue
+                for who in (*there, *left):
+                    given_up.tell(number, who, who not in failed or _measured(self.file(folder, who)))
+                if not quiet and (new := given_up.members - gone):
+                    say(f"run {self.run.name}: {listed(sorted(new))} failed with two others: not tried again")
+                gone |= given_up.members
+        return self._done(folder, failed, gone)
 
     def _round(self, folder: Path, some: Sequence[Who], interrupt: Any) -> dict[Who, str]:
         """Why some of them could not be measured."""
@@ -136,7 +149,7 @@ class OfHosts(Planned):
         words = words_of(self.run.given)
         command = [sys.executable, "-m", "netpipe", "run", *words, "--quiet"]
         if self.run.does != NODES:
-            command += ["--hosts", ",".join(who), "--output", str(target), *_site_words(self.site)]
+            command += ["--hosts", ",".join(who), "--output", str(target), *self.site.words()]
             output: Any = subprocess.DEVNULL
             record = None
         else:
@@ -151,11 +164,13 @@ class OfHosts(Planned):
             record.close()
         return process, said
 
-    def _done(self, folder: Path, failed: Mapping[Who, str]) -> Done:
+    def _done(self, folder: Path, failed: Mapping[Who, str], gone: Collection[str] = ()) -> Done:
+        from netpipe.reading.across.odd import odd_facts
         from netpipe.records import NotARun, Run
 
-        fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed))
+        fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed), given_up={*gone})
         files = []
+        hosts: dict[str, Run] = {}
         for who in (one for some in self.turns for one in some):
             path = self.file(folder, who)
             try:
@@ -165,8 +180,11 @@ class OfHosts(Planned):
                 continue
             if run.points and who not in failed:
                 fleet.add(who, run)
+                hosts[who[0]] = run
             files.append(f"{self.run.name}/{path.name}")
         fleet.judge()
+        if self.run.does == NODES:
+            fleet.odd = odd_facts(hosts)
         if not fleet.times:
             why = fleet.failed_texts()
             return Done(FAILED, "; ".join(why) or "nothing was measured", files=tuple(files))
@@ -257,12 +275,6 @@ def words_of(given: Mapping[str, Any]) -> list[str]:
     return [*given["variants"], *words]
 
 
-def _site_words(site: Site) -> list[str]:
-    said = site.given()
-    said.pop("hosts", None)
-    return [word for key, value in said.items() for word in (f"--{key.replace('_', '-')}", value)]
-
-
 def _shell(site: Site) -> list[str]:
     from netpipe.libraries.starting.own import SSH
 
@@ -283,6 +295,16 @@ def _whole(path: Path) -> bool:
     except (NotARun, OSError):
         return False
     return run.end is not None and run.end.exit == DONE and bool(run.points)
+
+
+def _measured(path: Path) -> bool:
+    """Whether anything of it was, though it failed: a layer that one host lacks does not make the host dead."""
+    from netpipe.records import NotARun, Run
+
+    try:
+        return bool(Run.read(path, samples=False).points)
+    except (NotARun, OSError):
+        return False
 
 
 def _set_aside(path: Path) -> None:
@@ -312,25 +334,44 @@ def planned(run: Part, site: Site) -> Planned:
 
     from netpipe.cli.suite.runs import measured
     from netpipe.cli.suite.runs.base import Site as Here
+    from netpipe.launch.lists import expand
     from netpipe.libraries.starting.hosts import parse
 
     if not run.given["variants"]:
         raise fault(run, Failure(USAGE, "variants is missing: which layers are measured between the members"))
     own: dict[str, Any] = {"hosts": None, "ranks": None, "pattern": ()}  # not for the file to say
-    run = replace(run, given={**own, **run.given})
+    absent = _absent(expand(run.given["variants"]))
+    variants = tuple(one for one in expand(run.given["variants"]) if one not in absent)
+    if not variants:
+        return _Nothing(run, "; ".join(dict.fromkeys(absent.values())))
+    run = replace(run, given={**own, **run.given, "variants": variants})
     if site.hosts is None:
         if run.does == NODES:
             return _Nothing(run, "one host has no others to be held against; name them with --hosts A,B,C,D")
         options = {"pattern": (ALL_PAIRS,), "ranks": str(RANKS)}
-        of_ranks = replace(run, does="run", given={**run.given, **options})
-        return OfRanks(run, measured.planned(of_ranks, Here()))
+        of_ranks = measured.planned(replace(run, does="run", given={**run.given, **options}), Here())
+        of_ranks.left_out |= absent
+        return OfRanks(run, of_ranks)
     hosts = parse(site.hosts).names
     if len(hosts) < 2:
         raise Failure(USAGE, f"--hosts {site.hosts}: a fleet has two hosts or more")
     here = replace(site, hosts=None if run.does == NODES else ",".join(hosts[:2]))
     if run.does == NODES:
         here = Here()
-    return OfHosts(run, site, hosts, measured.planned(replace(run, does="run"), here))
+    checked = measured.planned(replace(run, does="run"), here)
+    there = tuple(one for one in variants if one not in checked.left_out)
+    checked.left_out |= absent
+    return OfHosts(replace(run, given={**run.given, "variants": there}), site, hosts, checked)
+
+
+def _absent(variants: Sequence[str]) -> dict[str, str]:
+    """Those whose module cannot be used here, with the reason: each pair would fail because of it."""
+    from netpipe import native
+    from netpipe.launch.variants import name_of
+
+    modules = {one["name"]: one for one in native.list_()["modules"]}
+    of = {one: modules[name_of(one)] for one in variants if name_of(one) in modules}
+    return {one: str(module["reason"]) for one, module in of.items() if not module["available"]}
 
 
 class _Nothing(Planned):

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from netpipe.reading.across.odd import Odd
     from netpipe.records import Run
 
 Who = tuple[str, ...]  # a member, or a pair of them
 Key = tuple[str, str, int]  # variant, pattern, size in bytes
+MOST_FACTS = 4  # in a sentence
+LONGEST = 40  # characters of a value there
+NOT_TRIED = "not tried, because a host of it had failed with two others before"
 
 
 @dataclass(slots=True)
@@ -24,8 +28,10 @@ class Fleet:
     together: bool  # pairs, not single members
     times: dict[Key, dict[Who, tuple[float, float]]] = field(default_factory=dict)  # ns, and the lower limit
     failed: dict[Who, str] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)  # members that were not tried again
     slow: list[tuple[Key, Who, float]] = field(default_factory=list)  # times the median of the fleet
     notes: list[str] = field(default_factory=list)
+    odd: tuple[Odd, ...] = ()  # facts that are not the same on all hosts
 
     def add(self, who: Who, run: Run) -> None:
         from netpipe.reading import Reading
@@ -105,21 +111,35 @@ class Fleet:
         return found
 
     def failed_texts(self) -> list[str]:
-        """A member of which no pair was measured is named once."""
-        said, several = [], {who for who in self.failed if len(who) == 2}
+        """A member of which no pair was measured, or which was given up, is named once."""
+        said = []
         gone = []
-        for member in self.members:
-            own = [who for who in several if member in who]
-            tried = len(self.members) - 1
-            if self.together and own and len(own) == tried and tried > 1:
-                gone.append(member)
-        for member in gone:
-            why = next(why for who, why in self.failed.items() if member in who)
-            said.append(f"no pair with {member} could be measured: {why}")
+        tried = len(self.members) - 1
+        for member in self.members if self.together else ():
+            own = {who: why for who, why in self.failed.items() if member in who}
+            if not own or (member not in self.given_up and (len(own) < tried or tried < 2)):
+                continue
+            gone.append(member)
+            why = next((why for why in own.values() if why != NOT_TRIED), NOT_TRIED)
+            none = "no pair" if len(own) == tried else f"{len(own)} of {tried} pairs"
+            not_ = "not " if len(own) < tried else ""
+            said.append(f"{none} with {member} could {not_}be measured: {why}")
         for who, why in self.failed.items():
             if not any(member in who for member in gone):
                 said.append(f"{' and '.join(who)} could not be measured: {why}")
         return said
+
+    def odd_texts(self) -> list[str]:
+        """A sentence for each host that differs; the table has all facts."""
+        of: dict[str, list[str]] = {}
+        for odd in self.odd:
+            for host, value in odd.hosts:
+                of.setdefault(host, []).append(f"{odd.fact} {_short(value)} (most: {_short(odd.usual)})")
+        return [
+            f"{host} differs from most hosts: {', '.join(some[:MOST_FACTS])}"
+            + (f", and {len(some) - MOST_FACTS} more" if len(some) > MOST_FACTS else "")
+            for host, some in of.items()
+        ]
 
     def texts(self) -> list[str]:
         from netpipe.units import counted
@@ -127,7 +147,7 @@ class Fleet:
         what = "pair" if self.together else "host"
         number = max((len(of) for of in self.times.values()), default=0)
         judged = f"{counted(number, what)} of {counted(len(self.members), 'member')} measured"
-        found = [*self.failed_texts(), *self.slow_texts(), *self.notes]
+        found = [*self.failed_texts(), *self.slow_texts(), *self.notes, *self.odd_texts()]
         return [f"{judged}; none is slow" if not self.slow and not self.notes else judged, *found]
 
     def print(self, out: Console) -> None:
@@ -140,7 +160,7 @@ class Fleet:
             print_paragraph(out, "✗", "bold red", text)
         for text in self.slow_texts():
             print_paragraph(out, "✗", "bold red", text)
-        for text in self.notes:
+        for text in (*self.notes, *self.odd_texts()):
             print_paragraph(out, "!", "yellow", text)
 
     def rows(self) -> Iterator[tuple[str | float | int | None, ...]]:
@@ -159,3 +179,7 @@ class Fleet:
                 peer = who[1] if len(who) > 1 else None
                 judged = "slow" if slow else "as the others" if low > 0 and enough else "not judged"
                 yield what, size, who[0], peer, round(value, 3), round(value / middle, 4), judged
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
