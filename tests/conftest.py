@@ -30,6 +30,7 @@ import pytest
 UNTIMED = {
     "test_apps.py",
     "test_bad_modules.py",
+    "test_kernel_calls.py",
     "test_modules.py",
     "test_mpi_launchers.py",
     "test_profile_command.py",
