@@ -24,7 +24,7 @@ from netpipe.libraries import Job, find_launcher
 from netpipe.libraries.adding import added, programs
 from netpipe.libraries.starting import description
 
-CALLS = 200_000  # in a batch
+CALLS = 20_000  # in a batch: all batches of all kinds fit into a trace of EVENTS
 KINDS = ("Iprobe", "Send", "Isend+Wait")
 MOST_NS = 50.0  # of a call
 MOST_BYTES = 4 << 20  # of a rank without a trace
