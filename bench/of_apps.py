@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications: what the profiler costs them, and how near a prediction comes to what they then take.
+"""Applications: how near a prediction comes to what they then take. of_profiler.py has what the profiler costs them.
 
-The peer of a kernel under the profiler is the same kernel without it, in turn. The peer of a prediction is the kernel
-over the library that it was made for; the profiles are from another one, and none of the launches that it is held
-against. Each rank has a processor of its own, as those that measure the curves have: ranks that the system moves about
-share one for some of the time, and then the time in MPI differs by several times from launch to launch.
+The peer of a prediction is the kernel over the library that it was made for; the profiles are from another one, and
+none of the launches that it is held against. Each rank has a processor of its own, as those that measure the curves
+have: ranks that the system moves about share one for some of the time, and then the time in MPI differs by several
+times from launch to launch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 
-from measured import MissingError, Result, in_turn, shown
+from measured import MissingError, Result, shown
 
 from netpipe.applications.contact import first_contacts
 from netpipe.applications.plan import Request, Task, plan
@@ -38,9 +37,9 @@ from netpipe.records import Run
 from netpipe.session import Request as Measuring
 from netpipe.session import Session
 
-RANKS = 2
+RANKS = (2, 4)
 CLASS = os.environ.get("NETPIPE_BENCH_CLASS", "W")  # A where there is time: it takes ten times as long
-KERNELS = ("is", "cg", "mg", "ft", "lu")
+KERNELS = ("is", "cg", "mg", "ft", "lu", "sp", "bt")
 SWEEP = "sweep3d"
 SWEEP_CLASS = "50"
 EVENTS = 1_000_000
@@ -64,11 +63,28 @@ def libraries() -> list[str]:
     return [found["openmpi"], found["mpich"]]
 
 
-def kernels(variants: list[str]) -> list[Task]:
-    """Every kernel that two ranks can run, over each variant."""
-    made = plan(Request(KERNELS, variants, (CLASS,), (RANKS,)))
-    sweep = plan(Request([SWEEP], variants, (SWEEP_CLASS,), (RANKS,)))
-    return [*made.tasks, *sweep.tasks]
+def planned(variants: list[str]) -> tuple[list[Task], list[str]]:
+    """Every kernel over each variant with each number of ranks, and sentences about what is left out. Ranks that share
+    processors are: the system's scheduler rules there, and no curve knows of it.
+    """
+    tasks: list[Task] = []
+    reasons: list[str] = []
+    for names, problem in ((KERNELS, CLASS), ((SWEEP,), SWEEP_CLASS)):
+        made = plan(Request(names, variants, (problem,), RANKS))
+        tasks += [task for task in made.tasks if not task.oversubscribed]
+        reasons += made.notes
+        reasons += dict.fromkeys(
+            f"{task.cell.kernel} class {problem} is left out on {task.cell.ranks} ranks: this machine has "
+            f"{len(os.sched_getaffinity(0))} processors for them"
+            for task in made.tasks
+            if task.oversubscribed
+        )
+    return tasks, reasons
+
+
+def left_out(name: str, reasons: list[str]) -> list[Result]:
+    """A row for each, which is only said."""
+    return [Result(name, reason, "", "", "left out", "none", True) for reason in reasons]
 
 
 @contextmanager
@@ -112,39 +128,11 @@ def seconds(runner: Runner, task: Task) -> float:
     return value
 
 
-def with_profile(runner: Runner, task: Task) -> float:
-    return profiled(runner, task)[1]
-
-
-def profiler(rounds: int) -> list[Result]:
-    """Each kernel with the profiler and its trace, and without."""
-    first = libraries()[0]
-    results = []
-    with Runner(TIMEOUT_S) as runner:
-        for task in kernels([f"{first}:transport=shm"]):
-            with_it, without = in_turn(
-                max(3, rounds), partial(with_profile, runner, task), partial(seconds, runner, task)
-            )
-            ratios = [one / other for one, other in zip(with_it, without, strict=True)]
-            results.append(
-                Result(
-                    "profiler",
-                    f"{task.cell.kernel} {task.cell.problem}, {RANKS} ranks over {first}, shm: with a trace / without",
-                    shown(with_it, 3, " s"),
-                    shown(without, 3, " s"),
-                    shown(ratios),
-                    "<= 1.01, or no difference seen",
-                    median(ratios) <= 1.01 or sorted(ratios)[len(ratios) // 5] <= 1.0,
-                )
-            )
-    return results
-
-
 @dataclass(frozen=True)
 class Compared:
     """One kernel over one variant."""
 
-    kernel: str
+    kernel: str  # and its ranks
     variant: str
     measured: float  # seconds in MPI, mean over ranks, median over rounds
     predicted: float
@@ -184,7 +172,7 @@ def in_mpi(whole: Profile) -> float:
     return sum(rank.mpi_s for rank in whole.ranks) / len(whole.ranks)
 
 
-def curves(profile: Profile, variants: list[str], folder: Path) -> Reading:
+def curves(profile: Profile, variants: list[str], ranks: int, folder: Path) -> Reading:
     """What this kernel's prediction needs, over all variants at once."""
     need = wanted(calls(profile))
     sizes = sorted({size for some in need.values() for size in some if size > 0})
@@ -196,7 +184,7 @@ def curves(profile: Profile, variants: list[str], folder: Path) -> Reading:
                 "schedule": "list",
                 "sizes": ",".join(map(str, sizes)),
                 "budget": BUDGET_S,
-                "ranks": str(RANKS),
+                "ranks": str(ranks),
             },
         )
     )
@@ -214,15 +202,19 @@ def itself(times: list[float]) -> float:
 def predicted(rounds: int) -> list[Result]:
     """The profile of each kernel is taken over Open MPI in shared memory, and says what it takes over the others."""
     variants = [f"{name}:transport={how}" for name in libraries() for how in ("shm", "tcp")]
-    tasks = kernels(variants)
+    tasks, reasons = planned(variants)
     rows: list[Compared] = []
     verdicts: list[Judged] = []
     results = []
     with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
-        for kernel in dict.fromkeys(task.cell.kernel for task in tasks):
-            some = {task.cell.variant: task for task in tasks if task.cell.kernel == kernel}
+        for kernel, ranks in dict.fromkeys((task.cell.kernel, task.cell.ranks) for task in tasks):
+            some = {
+                task.cell.variant: task
+                for task in tasks
+                if (task.cell.kernel, task.cell.ranks) == (kernel, ranks)
+            }
             source = [profiled(runner, some[variants[0]])[0] for _ in range(PROFILES)]
-            reading = curves(source[0], variants, Path(folder))
+            reading = curves(source[0], variants, ranks, Path(folder))
             said: Predicted = predict(source, reading, variants[0])
             by_variant = {one.variant: one for one in said.variants}
             taken: dict[str, list[float]] = {variant: [] for variant in variants}
@@ -234,7 +226,7 @@ def predicted(rounds: int) -> list[Result]:
                 one = by_variant[variant]
                 rows.append(
                     Compared(
-                        kernel,
+                        f"{kernel}, {ranks} ranks",
                         variant,
                         median(taken[variant]),
                         one.seconds,
@@ -247,7 +239,7 @@ def predicted(rounds: int) -> list[Result]:
                 results.append(
                     Result(
                         "predict",
-                        f"{kernel}, {RANKS} ranks over {variant}: seconds in MPI, predicted and measured",
+                        f"{row.kernel} over {variant}: seconds in MPI, predicted and measured",
                         f"{row.predicted:.4f} s [{row.low:.4f} {row.high:.4f}]",
                         shown(taken[variant], 4, " s"),
                         f"{row.error:+.0%}",
@@ -255,7 +247,7 @@ def predicted(rounds: int) -> list[Result]:
                         abs(row.error) <= 0.25,
                     )
                 )
-    return [*results, *summary(rows), *ranked(verdicts)]
+    return [*results, *summary(rows), *ranked(verdicts), *left_out("predict", reasons)]
 
 
 def ranked(verdicts: list[Judged]) -> list[Result]:
@@ -321,4 +313,4 @@ def summary(rows: list[Compared]) -> list[Result]:
     ]
 
 
-COMPARISONS = {"profiler": profiler, "predict": predicted}
+COMPARISONS = {"predict": predicted}

@@ -24,12 +24,15 @@ from typing import Any
 
 import pytest
 
+from cells import summary
+
 # Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
 # results are verified, suites that are made as a whole, simulated time, a guest with a clock of its own. They may run
 # beside measurements.
 UNTIMED = {
     "test_apps.py",
     "test_bad_modules.py",
+    "test_kernel_calls.py",
     "test_modules.py",
     "test_mpi_launchers.py",
     "test_profile_command.py",
@@ -134,6 +137,23 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         line = {"test": test, "outcome": outcome, "seconds": round(_seconds.pop(test), 3), "said": said}
         with Path(LOG).open("a") as log:
             log.write(json.dumps(line) + "\n")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the conformance suite did not run (tests/cells.py), of the reports of all processes."""
+    reports = (one for some in terminalreporter.stats.values() for one in some)
+    lines = list(
+        summary(
+            property_
+            for report in reports
+            if getattr(report, "when", "") == "call"
+            for property_ in report.user_properties
+        )
+    )
+    if lines:
+        terminalreporter.section("conformance")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,7 +23,13 @@ PYTHON = ROOT / "python"
 TESTS = ROOT / "tests" / "python"
 
 # Changes here may break any Python test.
-EVERYWHERE = ("pyproject.toml", "requirements/", "tests/conftest.py", "tests/python/conftest.py")
+EVERYWHERE = (
+    "pyproject.toml",
+    "requirements/",
+    "tests/conftest.py",
+    "tests/cells.py",
+    "tests/python/conftest.py",
+)
 NATIVE = (
     "CMakeLists.txt",
     "cmake/",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every module against every pattern, with real bytes that are checked. The list comes from `netpipe-worker list`, so
-that a new module or pattern is tested by being there.
+that a new module or pattern is tested by being there. Each cell of module and pattern that does not run is recorded
+with its reason (tests/cells.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 from conftest import WORKER, Runner
 
-SIZES = "1,2,3,7,8,9,63,64,65,255,4095,4096,4097,65535,65536,65537,300001,1048579"
+from cells import Cells
+
+SIZES = "0,1,2,3,7,8,9,63,64,65,255,4095,4096,4097,65535,65536,65537,300001,1048576,1048579"
 
 
 def listing() -> dict[str, Any]:
@@ -38,30 +41,44 @@ ELSEWHERE = (
     "its header nccl.h was not found",
 )
 ALL_MODULES = LISTING["modules"]
-LISTING["modules"] = [
-    module
-    for module in LISTING["modules"]
-    if not module["launched"] and not any(lacks in (module.get("reason") or "") for lacks in ELSEWHERE)
-]
+
+
+def elsewhere(module: dict[str, Any]) -> str | None:
+    """Why this file does not run a module; None: it does."""
+    if module["launched"]:
+        return "a library with a launcher of its own has other tests"
+    reason = module.get("reason") or ""
+    return reason if any(lacks in reason for lacks in ELSEWHERE) else None
+
+
+LISTING["modules"] = [module for module in ALL_MODULES if elsewhere(module) is None]
 MODULES = [module["name"] for module in LISTING["modules"]]
-# Each pattern with each value of each of its choices.
-PATTERNS = [
-    mode
+
+
+def left_out(option: str, value: str) -> str | None:
+    """Why no pattern is run with this value of an option; None: it is."""
+    if option in {"work", "side"}:
+        return "what is computed beside the messages, and by whom, changes none of them"
+    if (option, value) == ("places", "one"):
+        return "messages that land on each other cannot be verified (test_buffers.py)"
+    return None
+
+
+# Each pattern with each value of each of its choices, and why some are left out.
+ALL_PATTERNS = {
+    mode: reason
     for pattern in LISTING["patterns"]
-    for mode in (
-        pattern["name"],
+    for mode, reason in (
+        (pattern["name"], None),
         *(
-            f"{pattern['name']}:{option['name']}={value}"
+            (f"{pattern['name']}:{option['name']}={value}", left_out(option["name"], value))
             for option in pattern["options"]
             for value in option["choices"]
-            # What is computed beside the messages, and by whom, changes none of them. Messages that land on each
-            # other cannot be verified (test_buffers.py).
             if value != option["default"]
-            and option["name"] not in {"work", "side"}
-            and (option["name"], value) != ("places", "one")
         ),
     )
-]
+}
+PATTERNS = [mode for mode, reason in ALL_PATTERNS.items() if reason is None]
 
 
 # Each way to move a message, with all sizes and all settings of a module; patterns made of these with its defaults.
@@ -87,6 +104,20 @@ def test_there_are_the_modules_and_patterns_that_the_documentation_promises() ->
     assert LISTING["refused"] == []
 
 
+@pytest.mark.gate
+def test_what_is_not_run_here_at_all_has_a_reason(request: pytest.FixtureRequest) -> None:
+    cells = Cells()
+    for module in ALL_MODULES:
+        for pattern, reason in ALL_PATTERNS.items():
+            why = elsewhere(module) or reason
+            if why is not None:
+                cells.leave_out(f"{module['name']}, {pattern}", why)
+    cells.record(request.node)
+    several = sum(len(some) for some in cells.left_out.values())
+    assert several == len(ALL_MODULES) * len(ALL_PATTERNS) - len(MODULES) * len(PATTERNS)
+    assert all(len(reason) > 20 for reason in cells.left_out)
+
+
 # Layers that stand on the kernel alone. Of all others the gate has the default settings, and their own tests.
 OWN = ("null", "memcpy", "shm", "pipe", "unix", "tcp")
 
@@ -98,7 +129,7 @@ def own(variant: str) -> Any:
 ALTERNATE = ("pattern=reqrep", "api=unary")  # a request waits for its reply, so only pingpong is measured
 LOSSY = ("udp", "libfabric", "verbs")  # layers whose messages may be lost, with some settings at least
 ROUNDED = 1e-6  # samples are recorded as floats, the median is not
-FEW = "1,8,9,4097,65537"
+FEW = "0,1,8,9,4097,65537"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +148,10 @@ FEW = "1,8,9,4097,65537"
         ),
     ],
 )
-def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, variant: str, sizes: str) -> None:
-    check_every_byte(measure, variant, WAYS, sizes)
+def test_every_byte_arrives_or_the_reason_why_not_is_named(
+    measure: Runner, request: pytest.FixtureRequest, variant: str, sizes: str
+) -> None:
+    check_every_byte(measure, request, variant, WAYS, sizes)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +161,12 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(measure: Runner, vari
         for name in MODULES
     ],
 )
-def test_every_byte_arrives_under_every_pattern(measure: Runner, module: str) -> None:
+def test_every_byte_arrives_under_every_pattern(
+    measure: Runner, request: pytest.FixtureRequest, module: str
+) -> None:
     # One of the ways with them: a module that stays in one process has no other pattern.
     others = [pattern for pattern in PATTERNS if pattern not in WAYS]
-    check_every_byte(measure, module, ["pingpong", *others], FEW)
+    check_every_byte(measure, request, module, ["pingpong", *others], FEW)
 
 
 def assert_true_reason(reason: str, name: str) -> None:
@@ -159,7 +194,17 @@ def assert_true_reason(reason: str, name: str) -> None:
         assert int(wanted[3]) <= most < int(wanted[1]), reason
 
 
-def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: str) -> None:
+def check_every_byte(
+    measure: Runner, request: pytest.FixtureRequest, variant: str, patterns: list[str], sizes: str
+) -> None:
+    cells = Cells()
+    try:
+        check_cells(measure, cells, variant, patterns, sizes)
+    finally:
+        cells.record(request.node)
+
+
+def check_cells(measure: Runner, cells: Cells, variant: str, patterns: list[str], sizes: str) -> None:
     done = measure(
         f"variant {variant}",
         *(f"pattern {pattern}" for pattern in patterns),
@@ -174,6 +219,7 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
     if variant == "ucx:deliver=leave":  # active messages alone, which are not the default
         assert (done.code, done.of("sample")) == (2, [])
         assert "deliver=leave with api=tag: UCX itself copies" in done.said
+        leave_all_out(cells, variant, patterns, "deliver=leave is only for active messages")
         return
     unverified = [one for one in done.of("error") if one["message"].startswith("not verified: ")]
     if unverified:
@@ -205,11 +251,17 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
             ]
         )
         assert variant in refused, f"{variant} is refused: {error['message']}"
+        leave_all_out(cells, variant, patterns, error["message"])
         return
     assert unverified or done.code == 0, done.said
     for pattern in patterns:
         skipped = done.of("skipped", pattern=pattern)
         points = done.of("point", pattern=pattern)
+        if points:
+            cells.ran(f"{variant}, {pattern}")
+        for one in skipped:
+            size = "" if one["size_bytes"] is None else f", {one['size_bytes']} B"
+            cells.leave_out(f"{variant}, {pattern}{size}", one["reason"])
         if any(f"with {setting}" in one["reason"] for setting in ALTERNATE for one in skipped):
             assert not points, variant
             assert variant.endswith(tuple(f":{setting}" for setting in ALTERNATE)), variant
@@ -220,16 +272,21 @@ def check_every_byte(measure: Runner, variant: str, patterns: list[str], sizes: 
             assert_true_reason(whole[0]["reason"], variant.partition(":")[0])
             continue
         said = {p["size_bytes"] for p in points} | {s["size_bytes"] for s in skipped}
-        wanted = [int(size) for size in sizes.split(",")]
+        wanted = {int(size) for size in sizes.split(",")}
         of_one_size = pattern.partition(":")[0] == "atomic"
-        assert said >= set(wanted[:1] if of_one_size else wanted), pattern
+        assert said >= ({min(wanted - {0})} if of_one_size else wanted), pattern
         if not unverified and not any("nothing to verify" in s["reason"] for s in skipped):
-            assert all(p["verified_bytes"] > 0 for p in points), (
+            assert all(p["verified_bytes"] > 0 for p in points if p["size_bytes"] > 0), (
                 f"{pattern}: a size was measured without a byte being checked"
             )
         for p in points:
             assert p["half_width"] is None or p["low_ns"] <= p["median_ns"] <= p["high_ns"]
             assert p["min_ns"] * (1 - ROUNDED) <= p["median_ns"] <= p["max_ns"] * (1 + ROUNDED)
+
+
+def leave_all_out(cells: Cells, variant: str, patterns: list[str], reason: str) -> None:
+    for pattern in patterns:
+        cells.leave_out(f"{variant}, {pattern}", reason)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +303,9 @@ def test_tcp_with_its_other_settings(measure: Runner, variant: str) -> None:
         "budget 0.05",
     )
     assert done.code == 0, done.said
+    # tcp has no empty messages
     assert {p["size_bytes"] for p in done.of("point", pattern="stream")} == {
-        int(size) for size in SIZES.split(",")
+        int(size) for size in SIZES.split(",") if size != "0"
     }
     assert all(p["verified_bytes"] for p in done.of("point"))
 

@@ -200,7 +200,7 @@ def test_a_pattern_is_measured_and_shown(grown: Copy) -> None:
 def test_a_pattern_is_walked_by_the_conformance_tests(grown: Copy) -> None:
     said = grown.python(
         "-c",
-        "import sys; sys.path.insert(0, 'tests/e2e'); import test_conformance as one; print(one.PATTERNS)",
+        "import sys; sys.path[:0] = ['tests/e2e', 'tests']; import test_conformance as one; print(one.PATTERNS)",
     )
     assert "'relay'" in said
     said = grown.pytest("tests/e2e/test_conformance.py", "--module", "unix", "-k", "under_every_pattern")

@@ -208,7 +208,8 @@ def test_a_run_that_was_killed_keeps_the_results_so_far(tmp_path: Path) -> None:
         "def test_skips(): pytest.skip('no card here')\n"
         "def test_ends_it_all(): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    (tmp_path / "conftest.py").write_text((run_tests.ROOT / "tests" / "conftest.py").read_text())
+    for name in ("conftest.py", "cells.py"):
+        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
     (tmp_path / "slow.txt").touch()
     command = (sys.executable, "-m", "pytest", "-q", "-n0", str(tmp_path), "--junitxml={report}")
 
