@@ -25,6 +25,8 @@ OF_THE_SPREAD = {"launches-apart", "machine-changed"}
 # Rules with one cause, of which the first says what there is to say.
 SAID_BY = {"busy-processes": "load"}
 OF_THE_WIDEST = {TARGET_MISSED, "launches-apart"}  # about all curves, with the widest as an example
+# Notes that are said and not only named: what is missing, what explains the curves of another state, one bad rank.
+SAID = {"not-measured", "machine-changed", "slowest-rank"}
 MOST_OF_A_RULE = 4  # in brief
 
 
@@ -83,8 +85,8 @@ def print_brief(
     out: Console, findings: Sequence[Finding], several_hosts: bool = False, told: str = ""
 ) -> None:
     """All others in their order: of a rule about curves the first, which names the other curves, and at most four of
-    another rule; what disturbs the machine in one line, without what the sentence `told` has; and notes by their
-    titles. With several hosts, findings about one name it.
+    another rule; what disturbs the machine in one line, without what the sentence `told` has; and most notes by
+    their titles. With several hosts, findings about one name it.
     """
     known = rules()
     important = most_important(findings)
@@ -99,7 +101,7 @@ def print_brief(
             continue
         if (wide and found.rule in OF_THE_SPREAD) or SAID_BY.get(found.rule) in there:
             continue
-        if found.severity == NOTE and not rule.mark and not found.outcome:
+        if found.severity == NOTE and not rule.mark and not found.outcome and found.rule not in SAID:
             notes += [found] if rule.about != MACHINE else []
             continue
         if rule.about == CURVES and not rule.mark:
