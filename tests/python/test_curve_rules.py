@@ -253,6 +253,15 @@ def test_a_loss_that_may_be_chance_is_no_finding() -> None:
     assert not found_by("messages-lost", made)
 
 
+def test_losses_that_wander_are_found_though_their_interval_is_not_known() -> None:
+    """A stream of a few samples has no interval of a launch, but what it lost was counted."""
+    made = messages_lost.fires()
+    for point in made.points:
+        for measure in point.measures:
+            measure.low = measure.high = None
+    assert found_by("messages-lost", made)
+
+
 def test_the_window_is_judged_at_the_largest_size_and_where_no_buffer_was_set() -> None:
     (found,) = found_by("receive-window", receive_window.fires())
     assert "in 60 % of the time" in found.what
