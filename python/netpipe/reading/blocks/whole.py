@@ -32,6 +32,7 @@ from netpipe.reading.blocks.visits import (
 from netpipe.reading.estimate import Estimate, Reals, unsure
 
 FEWEST_CURVES = 3  # whose spreads tell what is usual
+TRIMMED = 0.2  # of the launches, at either end
 FAMILIES = 2  # of intervals that hold together: the rests of the sizes, and the means
 
 
@@ -74,11 +75,25 @@ class Spread:
         mean = math.fsum(map(math.log, times.values())) / len(times)
         chosen = np.array(list(times))
         both = [means for one in visits if (means := _means(one, chosen)) is not None]
-        degrees = sum(len(means) - 1 for means in both)
         if len(both) < len(visits) or min(map(len, both)) < FEWEST_LAUNCHES:
             return cls(mean, math.nan, 0, 0.0)
-        squares = math.fsum(float(((means - means.mean()) ** 2).sum()) for means in both)
-        return cls(mean, squares / degrees, degrees, sum(1 / len(means) for means in both))
+        known = [trimmed(means) for means in both]
+        degrees = sum(of for _, of in known)
+        variance = math.fsum(of * one for one, of in known) / degrees
+        return cls(mean, variance, degrees, sum(1 / len(means) for means in both))
+
+
+def trimmed(means: Reals) -> tuple[float, int]:
+    """The variance of launches, and its degrees of freedom, as it counts for a number that few wild launches do not
+    move: that of each size is a median. A fifth of the launches at either end counts as far off as the next one (Yuen's
+    variance of a trimmed mean); of four launches none.
+    """
+    count = len(means)
+    cut = int(TRIMMED * count)
+    rest = count - 2 * cut
+    ordered = np.sort(means)
+    near = np.clip(ordered, ordered[cut], ordered[count - 1 - cut])
+    return float(((near - near.mean()) ** 2).sum()) * count / (rest * (rest - 1)), rest - 1
 
 
 def overall(spreads: Sequence[Spread], apart: float, tests: int = 0) -> list[Estimate]:

@@ -36,7 +36,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if not counted:
         raise CannotJudge("no layer counted lost messages")
     for measured in counted:
-        # Without an interval, `low` is that of the launch that lost least: losses wander, and all launches counted some.
+        # Losses wander. Without an interval, `low` is that of the launch that lost least, and what it lost was counted.
         lost = {size: share for size, share in measured.values.items() if share.low > 0}
         one = of.get((measured.variant, measured.pattern))
         if one is None or not lost:
