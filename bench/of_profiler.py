@@ -108,40 +108,29 @@ def turns(loop: Loop, rounds: int, events: int) -> Turns:
 
 def calls_rows(what: str, found: Turns) -> list[Result]:
     """How much longer a call takes, for each kind."""
-    results = []
-    for kind in KINDS:
-        with_it, without = ([one[kind] for one in side] for side in zip(*found, strict=True))
-        more = [one - other for one, other in zip(with_it, without, strict=True)]
-        _, low, high = interval(more)
-        met, undecided = judged(low, high, MOST_NS)
-        results.append(
-            Result(
-                "profiler",
-                f"{kind} {what}: processor time of a call with the profiler / without",
-                shown(with_it, 1, " ns"),
-                shown(without, 1, " ns"),
-                f"{shown(more, 1, ' ns')} more",
-                f"<= {MOST_NS:.0f} ns",
-                met,
-                undecided,
-            )
-        )
-    return results
+    title = f"{what}: processor time of a call with the profiler / without"
+    return [more_row(f"{kind} {title}", found, kind, " ns", 1.0, MOST_NS) for kind in KINDS]
 
 
 def memory_row(what: str, found: Turns) -> Result:
     """How much larger the rank is at the end."""
-    with_it, without = ([one["resident"] / (1 << 20) for one in side] for side in zip(*found, strict=True))
+    title = f"memory of a rank {what}: with the profiler / without"
+    return more_row(title, found, "resident", " MiB", 1 << 20, MOST_BYTES / (1 << 20))
+
+
+def more_row(title: str, found: Turns, key: str, unit: str, size: float, most: float) -> Result:
+    """How much more of `key` there is with the profiler, in units of this size; at most `most` of them."""
+    with_it, without = ([one[key] / size for one in side] for side in zip(*found, strict=True))
     more = [one - other for one, other in zip(with_it, without, strict=True)]
     _, low, high = interval(more)
-    met, undecided = judged(low, high, MOST_BYTES / (1 << 20))
+    met, undecided = judged(low, high, most)
     return Result(
         "profiler",
-        f"memory of a rank {what}: with the profiler / without",
-        shown(with_it, 1, " MiB"),
-        shown(without, 1, " MiB"),
-        f"{shown(more, 2, ' MiB')} more",
-        f"<= {MOST_BYTES >> 20} MiB",
+        title,
+        shown(with_it, 1, unit),
+        shown(without, 1, unit),
+        f"{shown(more, 2 if size > 1 else 1, unit)} more",
+        f"<= {most:g}{unit}",
         met,
         undecided,
     )
