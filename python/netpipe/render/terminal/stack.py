@@ -52,10 +52,11 @@ def _table(stack: Stack, title: str, columns: int, rates: bool = True, interval:
         *([(large, "right")] if rates else []),
         ("keeps", "right"),
     )
+    longest = stack.longest_ns
     for step in stack.steps:
         bar = step.bar_ns
         drawn = Text(
-            waterfall(bar, stack.longest_ns, columns) if bar else "",
+            waterfall(bar, longest, columns) if bar else "",
             style="green" if bar and bar.end < bar.begin else "cyan",
         )
         table.add_row(
