@@ -182,7 +182,7 @@ def comparison(rounds: int) -> list[Result]:
 
 
 def comparison_longer(rounds: int) -> list[Result]:
-    """The same with sixteen times as many launches, 80 s a run: what launches decide has to be averaged."""
+    """The same with sixteen times as many launches, 100 s a run: what launches decide has to be averaged."""
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), count_of(rounds, USUAL_LONGER), LONGER)
         return judged(read(Path(folder)), "comparison-longer")
