@@ -55,8 +55,8 @@ class Losses:
                 libraries[family] = one.name
         for place, size in (("8 B", 8), ("the largest size", LARGE)):
             below = {
-                "tcp": by_hand("tcp_pingpong", "--bytes", str(size), "--wait", "poll"),
-                "tcp:block": by_hand("tcp_pingpong", "--bytes", str(size), "--wait", "block"),
+                "tcp": by_hand("stream_pingpong", "--bytes", str(size), "--wait", "poll"),
+                "tcp:block": by_hand("stream_pingpong", "--bytes", str(size), "--wait", "block"),
             }
             if size == 8:
                 below["shm"] = by_hand("shm_pingpong", "--bytes", "8")
