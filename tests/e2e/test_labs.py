@@ -245,6 +245,26 @@ def test_an_mpi_library_runs_on_more_hosts_than_processors(labs: Labs, with_mpis
     assert all(point["min_ns"] >= 2 * 100_000 for point in done.of("point"))
 
 
+@pytest.mark.deep
+def test_an_experiment_is_run_between_the_hosts_of_its_run(labs: Labs) -> None:
+    """A window of 8 KiB over a path of 2 ms and back is the cause, and its experiment says so where it was measured."""
+    small = "tcp:sndbuf=8k,rcvbuf=8k"
+    labs.up("--delay", "1ms")
+    sizes = ("--pattern", "stream", "--sizes", "256k", "--budget", "1", "--launches", "2")
+    done = labs.measure("tcp", small, *sizes)
+    assert done.code == 0, done.said
+    explain = (*COMMAND, "explain", "run.jsonl", "--confirm", "--budget", "1", "--variant", small, "--json")
+    code, out, err = labs.call("lab", "exec", "lab1", "--", *explain)
+    assert code == 0, err
+    (found,) = [one for one in json.loads(out) if one["rule"] == "small-buffers"]
+    assert "--hosts lab1,lab2" in found["experiment"]
+    assert found["outcome"]["outcome"] == "confirmed", found
+    experiment = Outcome(0, err, [], parse((labs.folder / found["outcome"]["path"]).read_text()))
+    assert [variant["variant"] for variant in experiment.of("variant")][:2] == [small, "tcp"]
+    for opened in experiment.of("variant"):
+        assert [rank["host"] for rank in opened["ranks"]] == ["lab1", "lab2"]
+
+
 # -------------------------------------------------------------------------------------------------------- the network
 
 

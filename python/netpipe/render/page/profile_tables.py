@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from netpipe.profiles import Profile
-from netpipe.profiles.phases import Used, several
-from netpipe.profiles.tables import LIMITS, Both, Portion, Started, Tables, Timed
+from netpipe.profiles.phases import several
+from netpipe.profiles.tables import LIMITS, Both, Portion, Started, Tables
 from netpipe.render.page.tables import Column, Table
 from netpipe.render.terminal.phases import grouped, phase_name, size_of
+from netpipe.render.used import TIMED, USED, timed_cells, used_cells
 from netpipe.units import (
     UNKNOWN,
     counts_text,
@@ -45,7 +46,7 @@ def more(profile: Profile, found: Tables) -> Iterator[Named]:
     if found.rank is None:
         return
     of_time = [
-        (row.call, *_timed(row.rank), *(_timed(row.all_ranks) if found.ranks > 1 else ()))
+        (row.call, *timed_cells(row.rank), *(timed_cells(row.all_ranks) if found.ranks > 1 else ()))
         for row in found.time_by_call
     ]
     yield _limited("Time by call", (Column("call", left=True), *_time_columns(found)), of_time)
@@ -53,8 +54,8 @@ def more(profile: Profile, found: Tables) -> Iterator[Named]:
         (
             row.call,
             _size(row.bytes, row.coarse),
-            *_timed(row.rank),
-            *(_timed(row.all_ranks) if found.ranks > 1 else ()),
+            *timed_cells(row.rank),
+            *(timed_cells(row.all_ranks) if found.ranks > 1 else ()),
         )
         for row in found.time_by_size
     ]
@@ -132,21 +133,9 @@ def _portions(found: Tables, both: Both[Portion], names: Iterable[str]) -> Table
 
 
 def _time_columns(found: Tables) -> tuple[Column, ...]:
-    names = ["share", "calls", "mean", "most"]
+    names = TIMED[1:]
     several = ["all ranks", *names] if found.ranks > 1 else []
     return tuple(map(Column, [f"rank {found.rank}", *names, *several]))
-
-
-def _timed(of: Timed | None) -> Row:
-    if of is None:
-        return (UNKNOWN,) * 5
-    return (
-        time_text(of.time_ns),
-        percent_text(of.share),
-        counts_text(of.calls),
-        time_text(of.mean_ns),
-        time_text(of.most_ns),
-    )
 
 
 def _size(size_bytes: int | None, coarse: bool) -> str:
@@ -155,7 +144,6 @@ def _size(size_bytes: int | None, coarse: bool) -> str:
     return f"{'≤ ' if coarse else ''}{counts_text(size_bytes)} B"
 
 
-_USED = ("share", "calls", "messages", "collectives", "volume")
 _COMMUNICATOR_COLUMNS = (
     Column("number"),
     Column("made by", left=True),
@@ -168,28 +156,15 @@ _COMMUNICATOR_COLUMNS = (
 
 
 def _phase_columns(found: Tables) -> tuple[Column, ...]:
-    several_ranks = ["all ranks", *_USED, "waits"] if found.ranks > 1 else []
-    return tuple(map(Column, ["phase", f"rank {found.rank}", *_USED, *several_ranks]))
+    several_ranks = ["all ranks", *USED[1:], "waits"] if found.ranks > 1 else []
+    return tuple(map(Column, ["phase", f"rank {found.rank}", *USED[1:], *several_ranks]))
 
 
 def _phase_rows(found: Tables) -> Iterator[Row]:
     waits: dict[int | None, int] = {one.phase: one.waiting_ns for one in found.waiting.phases}
     for one in found.phases:
-        every = (*_used(one.all_ranks), time_text(waits.get(one.phase))) if found.ranks > 1 else ()
-        yield (phase_name(one), *_used(one.rank), *every)
-
-
-def _used(of: Used | None) -> Row:
-    if of is None:
-        return (UNKNOWN,) * (1 + len(_USED))
-    return (
-        time_text(of.time_ns),
-        percent_text(of.share),
-        counts_text(of.calls),
-        counts_text(of.messages),
-        counts_text(of.collectives),
-        volume_text(of.bytes),
-    )
+        every = (*used_cells(one.all_ranks), time_text(waits.get(one.phase))) if found.ranks > 1 else ()
+        yield (phase_name(one), *used_cells(one.rank), *every)
 
 
 def _communicator_rows(profile: Profile, found: Tables) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.profiles.phases import Used, several
 from netpipe.render.terminal.rows import Rows
+from netpipe.render.used import USED, used_cells
 from netpipe.units import UNKNOWN, counts_text, percent_text, time_text, volume_text
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 MOST_PHASES = 10  # that have a row of their own; the others are summed
 MOST_GROUPS = 10  # of communicators, the same
 # Of the rank, and of all ranks: the first that the terminal has room for.
-WHOLE = ("time", "share", "calls", "messages", "collectives", "volume")
-PHASE_COLUMNS = ((WHOLE[:2], WHOLE), (WHOLE[:1], (*WHOLE[:4], WHOLE[5])), ((), (*WHOLE[:4], WHOLE[5])))
+PHASE_COLUMNS = ((USED[:2], USED), (USED[:1], (*USED[:4], USED[5])), ((), (*USED[:4], USED[5])))
 Columns = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -66,8 +66,8 @@ def phase_table(tables: Tables, columns: Columns = PHASE_COLUMNS[0]) -> Rows | N
             continue
         made.add_row(
             name,
-            *_cells(_sum([one.rank for one in group]), mine),
-            *_cells(_sum([one.all_ranks for one in group]), every),
+            *used_cells(_sum([one.rank for one in group]), mine),
+            *used_cells(_sum([one.all_ranks for one in group]), every),
             *(_waiting_cells([waits[one.phase] for one in group if one.phase in waits]) if waiting else ()),
         )
     return made
@@ -95,20 +95,6 @@ def _whose(tables: Tables) -> str:
 
 def _headers(who: str, columns: Sequence[str]) -> list[str]:
     return [who, *columns[1:]] if columns else []
-
-
-def _cells(used: Used | None, columns: Sequence[str]) -> list[str]:
-    if used is None:
-        return [UNKNOWN] * len(columns)
-    texts = {
-        "time": time_text(used.time_ns),
-        "share": percent_text(used.share),
-        "calls": counts_text(used.calls),
-        "messages": counts_text(used.messages),
-        "collectives": counts_text(used.collectives),
-        "volume": volume_text(used.bytes),
-    }
-    return [texts[column] for column in columns]
 
 
 def _waiting_cells(several_phases: Sequence[tuple[int, int]]) -> list[str]:

@@ -17,8 +17,8 @@ from netpipe.render.terminal.findings import ANSWER
 from netpipe.render.terminal.phases import PHASE_COLUMNS, communicator_table, phase_sentences, phase_table
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.terminal.waiting import print_waiting
+from netpipe.render.used import TIMED, timed_cells
 from netpipe.units import (
-    UNKNOWN,
     capital,
     counted,
     counts_text,
@@ -54,8 +54,7 @@ MOST_RANKS = 16  # that are listed; of more the quartiles
 WIDEST = 10_000  # columns, to ask for the natural width of a table
 
 # Of calls of one rank, and of all ranks: the first that the terminal has room for.
-ALL = ("time", "share", "calls", "mean", "most")
-TIME_COLUMNS = ((ALL, ALL), (ALL, ALL[:2]), (ALL[:4], ALL[:2]))
+TIME_COLUMNS = ((TIMED, TIMED), (TIMED, TIMED[:2]), (TIMED[:4], TIMED[:2]))
 TimeColumns = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -333,21 +332,8 @@ def _time_headers(tables: Tables, columns: TimeColumns) -> list[str]:
 
 
 def _time_cells(tables: Tables, columns: TimeColumns, mine: Timed | None, every: Timed | None) -> list[str]:
-    cells = _of_timed(mine, columns[0])
-    return cells + _of_timed(every, columns[1]) if tables.ranks > 1 else cells
-
-
-def _of_timed(timed: Timed | None, columns: Sequence[str]) -> list[str]:
-    if timed is None:
-        return [UNKNOWN] * len(columns)
-    texts = {
-        "time": time_text(timed.time_ns),
-        "share": percent_text(timed.share),
-        "calls": counts_text(timed.calls),
-        "mean": time_text(timed.mean_ns),
-        "most": time_text(timed.most_ns),
-    }
-    return [texts[column] for column in columns]
+    cells = timed_cells(mine, columns[0])
+    return cells + timed_cells(every, columns[1]) if tables.ranks > 1 else cells
 
 
 def time_table(tables: Tables, columns: TimeColumns = TIME_COLUMNS[0]) -> Rows:
