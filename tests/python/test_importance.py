@@ -19,6 +19,7 @@ from netpipe.findings import (
     SEVERE,
     WARNING,
     Finding,
+    Judgement,
     Quantity,
     Rule,
     examples,
@@ -31,6 +32,7 @@ from netpipe.findings.curves import small_buffers
 from netpipe.findings.trust import trust
 from netpipe.reading import Reading
 from netpipe.records import Error, Run
+from netpipe.render.page.findings import section
 from netpipe.render.page.page import page
 from netpipe.render.terminal.summary import print_summary
 from pages import Page
@@ -126,6 +128,18 @@ def test_terminal_page_and_json_have_the_findings_in_one_order() -> None:
     assert places == sorted(places)
     assert len(places) >= 3
     assert said.count(f"to confirm: {found[2].experiment}") == 1
+
+
+def test_the_page_says_a_cause_once_and_each_remedy_with_its_curve() -> None:
+    def limit(variant: str, remedy: str) -> Finding:
+        made = finding(remedy=remedy, rule="eager-limit", what=f"{variant} steps.")
+        return msgspec.structs.replace(made, title="Eager limit", variant=variant, cause="A handshake.")
+
+    first, other, again = limit("a", "eager=16384"), limit("b", "eager=65536"), limit("c", "eager=65536")
+    between = finding(rule="load", what="It is loaded.")
+    (limits, load) = section(Judgement((first, between, other, again), ()), several_hosts=False).others
+    assert [shown.finding for shown in limits] == [first, other, again]
+    assert [shown.finding for shown in load] == [between]
 
 
 def test_where_nothing_is_worth_acting_on_the_page_says_so() -> None:

@@ -83,7 +83,7 @@ def test_layers_that_are_not_told_apart_get_no_next_step() -> None:
     made = examples.run(*points, variants=list(times), stack=dict.fromkeys(("a", "b"), "base"))
     for plan in made.plans:
         plan.variants[:] = [msgspec.structs.replace(one, options={"sndbuf": "0"}) for one in plan.variants]
-    assert "a and b are in question" in " ".join(summary(Reading(made)).split())
+    assert "a and b: it is undecided which of them" in " ".join(summary(Reading(made)).split())
     assert next_step(Reading(made), ()) is None
 
 

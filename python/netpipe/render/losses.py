@@ -219,4 +219,4 @@ def _undecided(first: Sequence[Loss], does: str, several: bool) -> str:
     names = [f"{one.variant} ({one.pattern})" if several else one.variant for one in first]
     if len(names) > MOST_IN_QUESTION:
         names[MOST_IN_QUESTION - 1 :] = [f"{len(names) - MOST_IN_QUESTION + 1} others"]
-    return f"It is undecided which layer {does}: {listed(names)} are in question."
+    return f"{listed(names)}: it is undecided which of them {does}."

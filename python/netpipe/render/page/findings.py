@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 
 from netpipe.findings import Finding, Judgement, Quantity, most_important, rules
 from netpipe.findings.experiments.outcomes import outcome_text, withdrawn_text
@@ -39,7 +39,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Section:
     important: tuple[Shown, ...]
-    others: tuple[tuple[Shown, ...], ...]  # together, what differs in no more than where it was found
+    others: tuple[tuple[Shown, ...], ...]  # together, what has one cause
     more: tuple[tuple[str, int], ...]  # (title of a rule, findings left out)
     skipped: tuple[tuple[str, str], ...]  # (title of a rule, why it could not judge)
     withdrawn: str = ""  # how many findings
@@ -60,24 +60,25 @@ def section(judgement: Judgement, several_hosts: bool) -> Section:
     important = most_important(judgement.findings)
     rest = [found for found in judgement.findings if found not in important]
     seen: Counter[str] = Counter()
-    others = []
+    others: dict[tuple[str | None, ...], list[Shown]] = {}
     for found in rest:
         seen[found.rule] += 1
         if seen[found.rule] <= MOST_OF_A_RULE:
-            others.append(shown(found))
+            one = shown(found)
+            others.setdefault(_cause(one), []).append(one)
     known = rules()
     return Section(
         tuple(shown(found, _also(found, rest, several_hosts)) for found in important),
-        tuple(tuple(alike) for _, alike in groupby(others, _alike)),
+        tuple(map(tuple, others.values())),
         tuple((known[rule].title, n - MOST_OF_A_RULE) for rule, n in seen.items() if n > MOST_OF_A_RULE),
         tuple((known[skipped.rule].title, skipped.reason) for skipped in judgement.skipped),
         withdrawn_text(len(judgement.withdrawn)) if judgement.withdrawn else "",
     )
 
 
-def _alike(shown: Shown) -> tuple[str | None, ...]:
+def _cause(shown: Shown) -> tuple[str | None, ...]:
     found = shown.finding
-    return found.rule, found.title, found.severity, shown.host, found.remedy, found.cause, found.certainty
+    return found.rule, found.title, found.severity, shown.host, found.cause, found.certainty
 
 
 def _also(found: Finding, rest: Sequence[Finding], several_hosts: bool) -> str:
