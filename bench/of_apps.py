@@ -2,9 +2,9 @@
 """Applications: how near a prediction comes to what they then take. of_profiler.py has what the profiler costs them.
 
 The peer of a prediction is the kernel over the library that it was made for; the profiles are from another one, and
-none of the launches that it is held against. Each rank has a processor of its own, as those that measure the curves
-have: ranks that the system moves about share one for some of the time, and then the time in MPI differs by several
-times from launch to launch.
+none of the launches that it is held against. Launches of both kinds take turns. Each rank has a processor of its own,
+as those that measure the curves have: ranks that the system moves about share one for some of the time, and then the
+time in MPI differs by several times from launch to launch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SWEEP_CLASS = "50"
 EVENTS = 1_000_000
 TIMEOUT_S = 300.0
 BUDGET_S = "1"
-PROFILES = 5  # launches whose profiles are the source of a prediction
+LEAST = 5  # rounds, each with a launch whose profile is of the source, and one of every variant
 DIFFER = 1.1  # pairs of variants that differ by more are to be ranked
 
 
@@ -213,14 +213,18 @@ def predicted(rounds: int) -> list[Result]:
                 for task in tasks
                 if (task.cell.kernel, task.cell.ranks) == (kernel, ranks)
             }
-            source = [profiled(runner, some[variants[0]])[0] for _ in range(PROFILES)]
-            reading = curves(source[0], variants, ranks, Path(folder))
-            said: Predicted = predict(source, reading, variants[0])
-            by_variant = {one.variant: one for one in said.variants}
+            first = profiled(runner, some[variants[0]])[0]  # what is to be measured; no part of the source
+            reading = curves(first, variants, ranks, Path(folder))
+            source: list[Profile] = []
             taken: dict[str, list[float]] = {variant: [] for variant in variants}
-            for _ in range(max(3, rounds)):
+            for _ in range(
+                max(LEAST, rounds)
+            ):  # in turn: what a machine is like differs from minute to minute
+                source.append(profiled(runner, some[variants[0]])[0])
                 for variant in variants:
                     taken[variant].append(in_mpi(profiled(runner, some[variant])[0]))
+            said: Predicted = predict(source, reading, variants[0])
+            by_variant = {one.variant: one for one in said.variants}
             verdicts += judged(said, {variant: median(times) for variant, times in taken.items()})
             for variant in variants:
                 one = by_variant[variant]

@@ -165,7 +165,8 @@ def test_any_number_of_ranks_and_routes_take_turns(runs: Runs, pattern: str) -> 
     variants = ["pvm:ranks=4", "pvm:route=direct,ranks=4", "pvm:route=direct,ranks=3", "pvm:ranks=2"]
     if pattern in ("pairs", "window", "bidirectional"):
         variants = [one for one in variants if "3" not in one]
-    done = runs.run(*variants, "--pattern", pattern, "--verify", "--sizes", "0,8,65537", "--budget", "2")
+    quick = ("--sizes", "0,8,65537", "--budget", "0.5")
+    done = runs.run(*variants, "--pattern", pattern, "--verify", *quick)
     assert done.code == 0, done.said
     assert {p["variant"].partition(",ranks=2")[0] for p in done.of("point")} >= set(variants[:2])
     assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"])
@@ -175,7 +176,7 @@ def test_any_number_of_ranks_and_routes_take_turns(runs: Runs, pattern: str) -> 
 def test_four_ranks_and_two_take_turns_on_both_routes(runs: Runs) -> None:
     done = runs.run(
         *("pvm:ranks=4", "pvm:route=direct,ranks=4", "pvm:route=direct", "pvm"),
-        *("--pattern", "incast", "--verify", "--sizes", "8,65537", "--budget", "1"),
+        *("--pattern", "incast", "--verify", "--sizes", "8,65537", "--budget", "0.5"),
     )
     assert done.code == 0, done.said
     assert len(done.of("point")) == 8
