@@ -322,6 +322,16 @@ GUIDELINE = Case(
     allows=("broken-guideline",),
 )
 
+# A rank that polls holds the processor that its sender needs; MPICH gives it away only in a manner of speaking.
+SLICES = Case(
+    "time-slices",
+    (
+        Labelled("mpi@mpich", ("time-slice",), "collective"),
+        *clean("mpi@openmpi", pattern="collective"),
+    ),
+    (*sizes("8,64"), "--ranks", "4", "--pattern", COLLECTIVE("allreduce")),
+)
+
 # ------------------------------------------------------------------------------------------------ hosts and links
 
 SHM_SIZE = "mount -t tmpfs -o size={} tmpfs /dev/shm".format
