@@ -322,14 +322,14 @@ GUIDELINE = Case(
     allows=("broken-guideline",),
 )
 
-# A rank that polls holds the processor that its sender needs; MPICH gives it away only in a manner of speaking.
+# A rank that polls holds the processor that its sender needs.
 SLICES = Case(
     "time-slices",
     (
         Labelled("mpi@mpich", ("time-slice",), "collective"),
         *clean("mpi@openmpi", pattern="collective"),
     ),
-    (*sizes("8,64"), "--ranks", "4", "--pattern", COLLECTIVE("allreduce")),
+    (*sizes("8,64"), "--ranks", "4"),
 )
 
 # ------------------------------------------------------------------------------------------------ hosts and links
@@ -422,6 +422,7 @@ QUIET = (
     BACKING,
     LAMD,
     GUIDELINE,
+    SLICES,
     SMALL_SHM,
     FULL_SHM,
     ROOMY_SHM,
