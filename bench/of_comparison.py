@@ -43,6 +43,7 @@ USUAL_ROUNDS, USUAL_RUNS, USUAL_LONGER = 15, 46, 8  # 46 runs are 1035 pairs
 SLOWER = 1.03
 MOST_FALSE, LEAST_FOUND = 0.05, 0.95
 LIMIT = {"all": 0.01}  # of the gate: `netpipe check --slower all=1%`, which 3 % exceed
+PRECISE = 0.01  # half the width of an interval: the target of netpipe run unless it is told another
 
 
 def measure(folder: Path, count: int, longer: int = 1) -> None:
@@ -90,6 +91,8 @@ class Counts:
     found: int = 0  # of these, seen as slower over all sizes or at a size,
     over_all: int = 0  # over all sizes,
     by_gate: int = 0  # and by the gate
+    precise: int = 0  # curves whose interval over all sizes is within the default target,
+    precise_found: int = 0  # and of these, seen as slower over all sizes
 
     def add(self, equal: Sequence[Run], slower: Sequence[Run], variants: Sequence[str]) -> None:
         """One comparison as it was measured, and the same with what is held against the first made longer."""
@@ -101,6 +104,9 @@ class Counts:
         self.curves += len(longer)
         for one in longer:
             self.over_all += one.word is Word.SLOWER
+            precise = one.overall.known and one.overall.high <= (1 + PRECISE) * one.overall.value
+            self.precise += precise
+            self.precise_found += precise and one.word is Word.SLOWER
             self.found += one.word is Word.SLOWER or bool(one.of(Word.SLOWER))
         self.by_gate += sum(one.result is Outcome.FAILED for one in gate(longer, LIMIT))
 
@@ -149,6 +155,13 @@ def rows(kind: str, counts: Counts, dependent: str, name: str = USUAL) -> Iterat
     yield least(f"{more}, and it is found over all sizes or at one", counts.found)
     yield least(f"{more}, and it is found over all sizes", counts.over_all)
     yield least(f"{more}, and {gated} fails", counts.by_gate)
+    yield row(
+        f"{more}, and it is found over all sizes, of those within ±{PRECISE:.0%}",
+        counts.precise_found,
+        counts.precise,
+        f">= {LEAST_FOUND:.0%}",
+        counts.precise_found >= LEAST_FOUND * counts.precise,
+    )
 
 
 def judged(runs: Sequence[Run], name: str = USUAL) -> list[Result]:

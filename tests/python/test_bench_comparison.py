@@ -58,6 +58,7 @@ def test_quiet_runs_are_equal_and_three_percent_are_found_in_each() -> None:
     assert inside.comparisons == inside.curves == 3 * len(bench.LAYERS)
     assert (inside.reported, inside.failed) == (0, 0)
     assert inside.found == inside.over_all == inside.by_gate == inside.curves
+    assert inside.precise == inside.precise_found == inside.curves
 
 
 def test_a_copy_that_differs_is_reported_and_what_noise_hides_is_not_found() -> None:
@@ -66,12 +67,13 @@ def test_a_copy_that_differs_is_reported_and_what_noise_hides_is_not_found() -> 
     assert wrong.failed == wrong.comparisons // 2, "a gate fails for what is slower alone"
     noisy = bench.between_runs([run(seed, 0.1) for seed in range(3)])
     assert noisy.over_all < 0.5 * noisy.curves
+    assert noisy.precise == 0
 
 
 def test_rows_say_how_many_of_how_many_and_hold_the_targets() -> None:
     counts = bench.Counts(comparisons=1000, reported=50, failed=51, curves=200, found=190, over_all=189)
     found = list(bench.rows("two runs", counts, "not independent"))
-    assert [row.verdict for row in found] == ["met", "missed", "met", "missed", "missed"]
+    assert [row.verdict for row in found] == ["met", "missed", "met", "missed", "missed", "missed"]
     assert found[0].ours == "5.0%"
     assert found[0].figure == "50 of 1000; not independent"
     assert {row.verdict for row in bench.rows("nothing", bench.Counts(), "")} == {"missed"}
