@@ -265,6 +265,22 @@ def test_an_experiment_is_run_between_the_hosts_of_its_run(labs: Labs) -> None:
         assert [rank["host"] for rank in opened["ranks"]] == ["lab1", "lab2"]
 
 
+@pytest.mark.deep
+def test_one_slow_host_among_many_is_named(labs: Labs) -> None:
+    """As a port that came up at a tenth of the rate: what leaves lab3 is held back, by its own queue."""
+    labs.up("--hosts", "4")
+    slow = ("tbf", "rate", "20mbit", "burst", "16kb", "latency", "200ms")
+    labs.on("lab3", "tc", "qdisc", "replace", "dev", "eth0", "root", *slow)
+    pairs = ("--pattern", "pairs", "--sizes", "32k,64k", "--budget", "1", "--launches", "2")
+    done = labs.measure("tcp", *pairs, hosts="lab1,lab2,lab3,lab4")
+    assert done.code == 0, done.said
+    code, out, err = labs.call("explain", "run.jsonl", "--json")
+    assert code == 0, err
+    (found,) = [one for one in json.loads(out) if one["rule"] == "slowest-rank"]
+    assert "(lab3)" in found["what"], found["what"]
+    assert found["evidence"]["times_the_others"]["value"] > 2
+
+
 # -------------------------------------------------------------------------------------------------------- the network
 
 

@@ -90,6 +90,16 @@ def test_the_root_of_an_operation_is_no_slow_rank() -> None:
         assert skipped.reason.startswith("only operations with a root")
 
 
+def test_between_hosts_the_host_of_the_slow_rank_is_named() -> None:
+    made = collective("allreduce")
+    (plain,) = found_by("slowest-rank", made)
+    assert "allreduce: rank 0 was the slowest" in plain.what
+    for variant in made.variants:
+        variant.ranks[:] = [Rank(rank=n, host=f"node{17 + n}", settings={}) for n in range(3)]
+    (named,) = found_by("slowest-rank", made)
+    assert "allreduce: rank 0 (node17) was the slowest of 3 ranks" in named.what
+
+
 # --------------------------------------------------------------------------- what a library calls its setting
 
 

@@ -6,7 +6,7 @@ Operations with a root are not judged: it does something else than the other ran
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
@@ -26,6 +26,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         raise CannotJudge(
             "only operations with a root timed ranks apart, where the root differs from the others"
         )
+    hosts = {one.variant: {rank.rank: rank.host for rank in one.ranks} for one in reading.run.variants}
     for one in reading.slowest:
         if reading.operations.get(one.pattern) in ROOTED:
             continue
@@ -34,7 +35,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             variant=one.variant,
             pattern=one.pattern,
             size_bytes=one.size_bytes,
-            what=f"{one.variant} {one.pattern}: {_sentence(one)}",
+            what=f"{one.variant} {one.pattern}: {_sentence(one, hosts.get(one.variant, {}))}",
             evidence={
                 "rank": Quantity(one.rank, "rank"),
                 **({"peer": Quantity(one.peer, "rank")} if one.peer is not None else {}),
@@ -48,11 +49,17 @@ def judge(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _sentence(one: Slowest) -> str:
+def _sentence(one: Slowest, hosts: Mapping[int, str | None]) -> str:
+    """hosts: of the ranks of its variant, as far as they are known."""
+    several = len(set(hosts.values())) > 1
+
+    def named(rank: int) -> str:
+        return f"{rank} ({hosts[rank]})" if several and hosts.get(rank) else str(rank)
+
     if one.peer is None:
-        who, what = f"rank {one.rank}", "ranks"
+        who, what = f"rank {named(one.rank)}", "ranks"
     else:
-        who, what = f"the pair of ranks {one.rank} and {one.peer}", "pairs"
+        who, what = f"the pair of ranks {named(one.rank)} and {named(one.peer)}", "pairs"
     sizes = f", and stood out at {one.sizes} of {one.all_sizes} sizes" if one.sizes > 1 else ""
     return (
         f"{who} was the slowest of {one.of} {what} in {percent_text(one.share)} of the operations at "
