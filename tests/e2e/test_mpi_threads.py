@@ -103,7 +103,9 @@ def test_every_byte_of_every_part_arrives(netpipe: Netpipe, with_mpis: Mpis, lib
             points = done.of("point", variant=variant, pattern=pattern)
             sizes = [0, 8, 65536] if "threads=4" in pattern else [0, 6, 8, 65536]
             assert sorted(point["size_bytes"] for point in points) == sizes, (variant, pattern)
-            for point in points[1:]:
+            for point in points:
+                if point["size_bytes"] == 0:
+                    continue
                 assert point["verified_bytes"] > 0, (variant, pattern)
                 assert point["bytes_per_s"] == pytest.approx(point["size_bytes"] * 1e9 / point["median_ns"])
 

@@ -242,7 +242,8 @@ def test_a_finding_is_shown_everywhere(judging: Copy, tmp_path: Path) -> None:
     record = judging.measured("tcp")
     told = json.loads(judging.netpipe("show", "--json", record))
     assert "newcomer" in {finding["rule"] for finding in told["findings"]}
-    assert "A new rule has judged this run." in judging.netpipe("show", record)
+    assert "More notes in netpipe explain: a newcomer." in judging.netpipe("show", record)
+    assert "A new rule has judged this run." in judging.netpipe("explain", record)
     judging.netpipe("report", record, "--output", tmp_path / "report.html")
     assert "A new rule has judged this run." in (tmp_path / "report.html").read_text()
 
