@@ -56,7 +56,7 @@ def test_every_byte_of_every_thread_arrives(netpipe: Netpipe, with_mpis: Mpis, l
     assert done.code == 0, done.said
     assert not done.of("skipped")
     for pattern in THREADS:
-        points = done.of("point", pattern=pattern)
+        points = sorted(done.of("point", pattern=pattern), key=lambda point: point["size_bytes"])
         assert [point["size_bytes"] for point in points] == [0, 8, 65536], pattern
         assert all(point["verified_bytes"] > 0 for point in points if point["size_bytes"] > 0), pattern
         # Both threads (or all three) count.
@@ -100,7 +100,7 @@ def test_every_byte_of_every_part_arrives(netpipe: Netpipe, with_mpis: Mpis, lib
     }
     for variant in variants:
         for pattern in IN_PARTS:
-            points = done.of("point", variant=variant, pattern=pattern)
+            points = done.of("point", variant=variant, pattern=pattern)  # in the order in which they ended
             sizes = [0, 8, 65536] if "threads=4" in pattern else [0, 6, 8, 65536]
             assert sorted(point["size_bytes"] for point in points) == sizes, (variant, pattern)
             for point in points:
