@@ -14,7 +14,7 @@ from guests import IN_GUEST, run_in_guest
 from test_tcp_tls import settings, verified
 
 pytestmark = pytest.mark.module("sctp")
-QUICK = ("schedule list", "verify yes", "budget 1" if IN_GUEST else "budget 0.05", "timeout 20")
+QUICK = ("schedule list", "verify yes", "budget 0.3" if IN_GUEST else "budget 0.05", "timeout 20")
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.module("verbs")
 deep = pytest.mark.deep
 
 # An emulated processor may take seconds for a window.
-QUICK = ("schedule list", "verify yes", "budget 1" if IN_GUEST else "budget 0.05", "timeout 20")
+QUICK = ("schedule list", "verify yes", "budget 0.3" if IN_GUEST else "budget 0.05", "timeout 20")
 
 
 def module() -> dict[str, Any]:
