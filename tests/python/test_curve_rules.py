@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from netpipe.findings import Finding, crowded, examples, judge
-from netpipe.findings.curves import broken_guideline, daemon_route, no_overlap
+from netpipe.findings.curves import broken_guideline, daemon_route, no_overlap, rate_limit
 from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_flow, receive_window
 from netpipe.findings.curves.thresholds import dip, late_switch
 from netpipe.reading import Reading
@@ -98,6 +98,14 @@ def test_between_hosts_the_host_of_the_slow_rank_is_named() -> None:
         variant.ranks[:] = [Rank(rank=n, host=f"node{17 + n}", settings={}) for n in range(3)]
     (named,) = found_by("slowest-rank", made)
     assert "allreduce: rank 0 (node17) was the slowest of 3 ranks" in named.what
+
+
+def test_a_rate_of_several_interfaces_together_is_no_sign_of_a_limit() -> None:
+    made = rate_limit.fires()
+    assert found_by("rate-limit", made)
+    for variant in made.variants:
+        variant.ranks.append(msgspec.structs.replace(variant.ranks[0], rank=2, host="node19"))
+    assert not found_by("rate-limit", made)
 
 
 # --------------------------------------------------------------------------- what a library calls its setting

@@ -28,7 +28,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             for name, facts in used
             if facts.text("qdisc.kind") in SHAPERS and facts.number("qdisc.bits_per_s")
         }
-        if not limits or not len(one.curve.points):
+        # Of more hosts than two the rate is that of several interfaces together.
+        if not limits or not len(one.curve.points) or len(one.hosts) > 2:
             continue
         limit = min(limits)
         name, kind = limits[limit]
