@@ -7,6 +7,9 @@ takes what the costs say, and waits for what it needs from other ranks.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
   latency of its size; for that of an exchange if one went the other way at the same time. A rank receives one after the
   other. A rank whose trace has ended is taken to be in a call that waits.
+* Of several on their way between the same two ranks the first takes its latency, and each that follows is there no
+  sooner than its gap after the one before. Without a curve of gaps eager messages do not delay each other, and larger
+  ones take their latency one after the other.
 * A message of a rank to itself crosses nothing: its calls take what they took, or as much more or less as the library
   takes for it.
 * The first message between two ranks, and the first collective, takes what a library needs to connect.
@@ -19,6 +22,7 @@ here may be a row of them.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,6 +30,8 @@ from operator import itemgetter
 
 from netpipe.prediction.costs import Costs
 from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind
+
+NEVER = -math.inf
 
 
 class Stuck(ValueError):  # noqa: N818  (it reads as what it says)
@@ -62,7 +68,10 @@ class Replay:
         self.clock = dict.fromkeys(calls.ranks, 0.0)
         self.next = dict.fromkeys(calls.ranks, 0)
         self.begun: dict[int, float] = {}  # rank -> when its call began that cannot end yet
-        self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
+        # Rank -> until when it receives, by sender.
+        self.busy: dict[int, dict[int, float]] = defaultdict(dict)
+        # Sender, receiver -> when the last eager message is there.
+        self.arrived: dict[tuple[int, int], float] = {}
         # Rank -> messages that it has started, and that may not have moved yet.
         self.open: dict[int, set[int]] = defaultdict(set)
         self.met: set[tuple[int, int]] = set()  # ranks that have exchanged a message
@@ -141,10 +150,15 @@ class Replay:
         if message.within:
             moving.arrives = begin
             return
-        moving.connects = self._connects(message.source, message.target)
+        pair = message.source, message.target
+        moving.connects = self._connects(*pair)
         if self.costs.eager(message.bytes):
-            cost = self.costs.exchange if message.returned else self.costs.latency
-            moving.arrives = begin + moving.connects + cost(message.bytes)
+            arrives = begin + moving.connects + self.costs.takes(message.bytes, message.returned)
+            gap = self.costs.follows(message.bytes, message.returned)
+            if gap is not None:
+                arrives = self.latest(arrives, self.arrived.get(pair, NEVER) + gap)
+                self.arrived[pair] = arrives
+            moving.arrives = arrives
             self._wake(message.target)
 
     def _connects(self, *ranks: int) -> float:
@@ -167,24 +181,32 @@ class Replay:
             sender, receiver = self._inside(message.source), self._inside(message.target)
             if sender is None or receiver is None:
                 return
-            cost = self.costs.exchange if message.returned else self.costs.latency
             both_in = self.latest(moving.posted, moving.expected, sender, receiver)
-            takes = moving.connects + cost(message.bytes)
-            if not self._move(number, both_in, takes):
+            if not self._move(number, both_in):
                 return
             self._wake(message.source)
             self._wake(message.target)
         self.open[message.source].discard(number)
         self.open[message.target].discard(number)
 
-    def _move(self, number: int, both_in: float, takes: float) -> bool:
+    def _move(self, number: int, both_in: float) -> bool:
         """Whether it does, now that both sides are in a call."""
         message = self.calls.messages[number]
         if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
             return False
-        done = max(both_in, self.busy[message.target]) + takes
-        self.moving[number].done = self.busy[message.target] = done
+        done = self._done(number, both_in)
+        self.moving[number].done = self.busy[message.target][message.source] = done
         return True
+
+    def _done(self, number: int, both_in: float) -> float:
+        """When it is there: after what others send to its receiver, and its gap after what its sender did."""
+        message = self.calls.messages[number]
+        busy = self.busy[message.target]
+        takes = self.moving[number].connects + self.costs.takes(message.bytes, message.returned)
+        gap = self.costs.follows(message.bytes, message.returned)
+        others = (until for source, until in busy.items() if source != message.source)
+        before = busy.get(message.source, NEVER)
+        return self.latest(self.latest(both_in, *others) + takes, before + (takes if gap is None else gap))
 
     def _inside(self, rank: int) -> float | None:
         """Since when the rank is in a call. Where its trace has ended it is taken to wait in the next one."""

@@ -48,6 +48,7 @@ class Message:
     target: int
     bytes: int
     returned: bool = False  # a message the other way was under way at the same time
+    follows: bool = False  # its sender had another one on its way to the same rank
     sent_ns: int = 0  # in the trace: when its send began
     received_ns: int = 0  # when the call ended that completed its receive
     posted_ns: int = 0  # when its receive began
@@ -154,6 +155,7 @@ class _Builder:
                 call.kind = Kind.OTHER  # for a collective that was started, or for what is not in the trace
         self._group()
         self._pair_directions()
+        self._follow()
         return self.found
 
     def _host(self, rank: int) -> str:
@@ -372,3 +374,23 @@ class _Builder:
                     continue
                 common = min(message.received_ns, beside.received_ns) - max(message.sent_ns, beside.sent_ns)
                 message.returned = 2 * common > message.received_ns - message.sent_ns
+
+    def _follow(self) -> None:
+        """Which messages began while their sender had another one on its way to the same rank. A message is on its way
+        for as long as the quickest of its size was: how long it took itself may be due to a late receiver. It is also
+        on its way until it is received, for one whose receive was posted before that.
+        """
+        between = [message for message in self.found.messages if not message.within]
+        quickest: dict[int, int] = {}
+        for message in between:
+            took = max(message.received_ns - message.sent_ns, 0)
+            quickest[message.bytes] = min(took, quickest.get(message.bytes, took))
+        # Ranks -> until when those so far are on their way.
+        before: dict[tuple[int, int], tuple[int, int]] = {}
+        for message in sorted(between, key=lambda one: one.sent_ns):
+            pair = message.source, message.target
+            quick, received = before.get(pair, (0, 0))
+            both_know = max(message.sent_ns, message.posted_ns)
+            message.follows = message.sent_ns < quick or both_know < received
+            quick = max(quick, message.sent_ns + quickest[message.bytes])
+            before[pair] = quick, max(received, message.received_ns)
