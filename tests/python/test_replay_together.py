@@ -212,6 +212,24 @@ def test_costs_without_a_curve_of_gaps_take_another_course(without: str) -> None
         assert replay_all(made, several) == [replay(made, each) for each in several]
 
 
+def test_ranks_of_several_hosts_have_costs_of_their_own() -> None:
+    """Some of the costs are the same within a host and between hosts, others have an eager limit of their own there."""
+    between = replace(measured(5), latency=flat(20_000.0), first=90_000.0, eager=lambda size: size <= SMALL)
+    several = changes(replace(measured(5), far=between))
+    several.append(replace(several[0], far=None))
+    differ = 0
+    for seed in range(3):
+        made = program(seed, 5, PARTS)
+        for message in made.messages:
+            message.far = message.source % 2 != message.target % 2
+        for group in made.groups:
+            group.far = True
+        found = replay_all(made, several)
+        assert found == [replay(made, each) for each in several]
+        differ += found[0] != found[-1]
+    assert differ
+
+
 @pytest.mark.parametrize("many", [0, 1, 2, 3, 7])
 def test_the_times_come_in_the_order_of_the_costs(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where more are asked for than fit at once."""

@@ -21,6 +21,8 @@ exchange takes no less than a message.
 
 A gap is that of LogGP, gap(s) = g + (s - 1) G, here (PRTT(n, 0, s) - PRTT(1, 0, s)) / (n - 1) as in pattern `loggp`
 (docs/patterns.md). It is taken for no less than 0, and for no more than a message takes alone.
+
+A variant may have two sets of curves, within a host and between hosts.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.runs import without_ranks
+from netpipe.prediction.runs import between_hosts, of_program
 from netpipe.reading.measures import measures_of
 
 if TYPE_CHECKING:
@@ -174,6 +176,11 @@ class Costs:
     collectives: dict[tuple[str, int], Sized] = field(default_factory=dict)  # by operation of MPI, ranks
     largest: int = 0  # bytes: beyond it nothing was measured
     guessed: list[str] = field(default_factory=list)  # what was not measured
+    far: Costs | None = None  # between hosts, where these are within one
+
+    def of(self, far: bool) -> Costs:
+        """Those between hosts (`far`), if they were measured apart; else these."""
+        return self.far if far and self.far is not None else self
 
     def takes(self, size: int, returned: bool) -> float:
         """A message, from its send until it is there; `returned`: with one the other way at once."""
@@ -188,7 +195,9 @@ class Costs:
 
     @property
     def has_gap(self) -> bool:
-        return self.gap is not None or self.gap_both is not None
+        """Whether a gap was measured, between hosts too if these costs were."""
+        here = self.gap is not None or self.gap_both is not None
+        return here and (self.far is None or self.far.has_gap)
 
     def blocks(self, size: int) -> float:
         """Processor time of MPI_Send, of a message that is sent at once."""
@@ -216,21 +225,31 @@ class Costs:
             gap=None if self.gap is None else self.gap.changed(gap),
             gap_both=None if self.gap_both is None else self.gap_both.changed(gap),
             collectives={key: curve.changed(factors) for key, curve in self.collectives.items()},
+            far=None if self.far is None else self.far.changed(factors),
         )
 
 
 def costs(reading: Reading, bound: Bound = "value", factors: Factors | None = None) -> dict[str, Costs]:
-    """By variant, of those that have a ping-pong."""
+    """By variant, of those that have a ping-pong. Where it was measured only within a host, or only between hosts,
+    these are the costs of all its messages.
+    """
     factors = factors or Factors()
     found: dict[str, Costs] = {}
-    ranks = _ranks(reading)
+    ranks, between = _ranks(reading), between_hosts(reading.run)
     by_variant: dict[str, list[Curve]] = {}
     for curve in reading.curves:
-        by_variant.setdefault(without_ranks(curve.variant), []).append(curve)
+        by_variant.setdefault(of_program(curve.variant), []).append(curve)
     for variant, curves in by_variant.items():
-        one = _of(curves, variant, bound, ranks)
-        if one is not None:
-            found[variant] = one.changed(factors) if factors.changed else one
+        near, far = (
+            _of([curve for curve in curves if (curve.variant in between) == apart], variant, bound, ranks)
+            for apart in (False, True)
+        )
+        one = near or far
+        if one is None:
+            continue
+        if near is not None:
+            one = replace(one, far=far)
+        found[variant] = one.changed(factors) if factors.changed else one
     return found
 
 

@@ -22,9 +22,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs, train
-from netpipe.prediction.guessed import guessed, trains
+from netpipe.prediction.guessed import beyond, exchanged, guessed
 from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
+from netpipe.prediction.runs import BETWEEN
 from netpipe.prediction.together import replay_all
 from netpipe.prediction.unknown import (
     LEAST_FIXED,
@@ -33,6 +34,8 @@ from netpipe.prediction.unknown import (
     fixed,
     fixed_text,
     host_notes,
+    left_out,
+    left_out_text,
     refuse_threads,
     unknown,
 )
@@ -79,6 +82,7 @@ class Prediction:
     guessed: tuple[str, ...]  # patterns that the run lacks
     missing: dict[tuple[str, int], int]  # collectives without a curve: calls, by name and ranks
     beyond: int  # bytes of the largest message, where no curve reaches it; else 0
+    beyond_far: int = 0  # the same between hosts, where curves within a host and between hosts are apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +159,15 @@ def predict(
         middle = middle_of(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
+    without = left_out(launches[0], made[0], reading.run, bounds["value"])
+    bounds = {
+        bound: {name: one for name, one in some.items() if name not in without}
+        for bound, some in bounds.items()
+    }
     for one in (one for some in bounds.values() for one in some.values()):
         if one.itself is not None and before is not None:
             one.within = Times(one.itself, before)
-    largest = max((message.bytes for one in made for message in one.messages), default=0)
-    asked = trains(made)
+    there = exchanged(made)
     replays: dict[str, Replays] = {}
     for variant, one in bounds["value"].items():
         each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
@@ -190,9 +198,10 @@ def predict(
                     key: max(time / ranks * 1e-9 + by_call[middle].get(key, 0.0), 0.0)
                     for key, time in run.by_call.items()
                 },
-                guessed=guessed(one, asked),
+                guessed=guessed(one, there),
                 missing=dict(run.without_curve),
-                beyond=largest if largest > one.largest else 0,
+                beyond=beyond(one, there),
+                beyond_far=beyond(one, there, far=True),
             )
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
@@ -202,6 +211,8 @@ def predict(
         found.pairs = pairs([replays[name] for name in names], rest, own)
         found.tiers = tiers(names, found.pairs)
     found.notes = [*host_notes(launches[0], made[0], reading.run, names), *_notes(made, found)]
+    if without:
+        found.notes.insert(0, left_out_text(without))
     unmoved = [name for name in names if not bounds["value"][name].has_gap]
     if factors is not None and factors.gap != 1 and unmoved:
         found.notes.append(
@@ -307,9 +318,15 @@ def _notes(launches: Sequence[Calls], found: Predicted) -> list[str]:
     if missing:
         names = ", ".join(f"{name} on {count} ranks" for name, count in missing)
         said.append(f"the run has no curve of {names}; a tree of messages stands for each")
-    beyond = max((one.beyond for one in found.variants), default=0)
-    if beyond:
-        said.append(f"the largest message has {beyond} bytes, beyond the largest size that was measured")
+    for words, sizes in (
+        ("", [one.beyond for one in found.variants]),
+        (BETWEEN, [one.beyond_far for one in found.variants]),
+    ):
+        largest = max(sizes, default=0)
+        if largest:
+            said.append(
+                f"the largest message{words} has {largest} bytes, beyond the largest size that was measured"
+            )
     return said
 
 

@@ -27,11 +27,21 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
+from netpipe.prediction.guessed import exchanged
 from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, mean
 from netpipe.prediction.ranking import carried, spread
 from netpipe.prediction.replay import replay
 from netpipe.prediction.together import replay_all
-from netpipe.prediction.unknown import LEAST_FIXED, fits, fixed, fixed_text, refuse_threads, unknown
+from netpipe.prediction.unknown import (
+    LEAST_FIXED,
+    fits,
+    fixed,
+    fixed_text,
+    left_out,
+    left_out_text,
+    refuse_threads,
+    unknown,
+)
 from netpipe.profiles.calls import calls
 from netpipe.reading.estimate import Estimate
 from netpipe.units import listed
@@ -93,6 +103,7 @@ class Sensitivity:
     parameters: tuple[Parameter, ...]
     # share of the time in MPI that the profile has beyond the replay; None: not known
     unexplained: float | None
+    between_hosts: bool = False  # whose latency it is, where it was measured within a host too
 
     @property
     def rest(self) -> float:
@@ -127,14 +138,18 @@ def sensitivities(
     most = MOST_EVENTS // len(launches)
     made = [calls(one, PROFILER_NS / 2, most) for one in launches]
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
-    if why := unknown(launches[0], made, reading.run, plain["value"], processors):
+    without = left_out(launches[0], made[0], reading.run, plain["value"])
+    there = [name for name in plain["value"] if name not in without]
+    if why := unknown(launches[0], made, reading.run, there, processors):
         found.notes.append(f"{why}, so nothing is said about what the program is sensitive to")
         return found
     explained = own if own in plain["value"] and fits(launches[0], made[0], reading.run, own) else None
     beyond = [0.0 for _ in made]
     if explained is not None:
         beyond = [_took(one) - mean(replay(one, plain["value"][explained])) for one in made]
-    for variant in plain["value"]:
+    if without:
+        found.notes.append(left_out_text(without))
+    for variant in there:
         program = _Program(made, {bound: plain[bound][variant] for bound in BOUNDS}, beyond)
         found.variants.append(_of(variant, program, explained is not None, tell))
     found.notes += _notes(made, launches, found, explained)
@@ -149,7 +164,8 @@ def parameters_of(one: Costs) -> tuple[str, ...]:
 def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], None]) -> Sensitivity:
     measured = program.costs["value"]
     names = parameters_of(measured)
-    latency = measured.latency
+    between_hosts = measured.far is not None and True in exchanged(program.made)
+    latency = measured.of(between_hosts).latency
     tell(f"replaying {variant}")
     program.replay(
         [
@@ -172,6 +188,7 @@ def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], 
         latency_bytes=latency.sizes[0],
         parameters=tuple(parameters),
         unexplained=unexplained if explained else None,
+        between_hosts=between_hosts,
     )
 
 

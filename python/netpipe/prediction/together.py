@@ -51,6 +51,7 @@ def _course(costs: Costs, sizes: Collection[int]) -> Hashable:
         frozenset(filter(costs.eager, sizes)),
         frozenset(costs.collectives),
         tuple(curve is None for curve in curves),
+        None if costs.far is None else _course(costs.far, sizes),
     )
 
 
@@ -67,6 +68,7 @@ class _Rows(Sized):
 
 def _rows(several: Sequence[Costs]) -> Costs:
     first: Any = np.array([one.first for one in several])
+    between = [one.far for one in several if one.far is not None]  # all have them, or none
     return replace(
         several[0],
         latency=_Rows([one.latency for one in several]),
@@ -79,6 +81,7 @@ def _rows(several: Sequence[Costs]) -> Costs:
         gap_both=_rows_of([one.gap_both for one in several]),
         within=_rows_of([one.within for one in several]),
         collectives={key: _Rows([one.collectives[key] for one in several]) for key in several[0].collectives},
+        far=_rows(between) if between else None,
     )
 
 

@@ -48,6 +48,7 @@ class Message:
     target: int
     bytes: int
     returned: bool = False  # a message the other way was under way at the same time
+    far: bool = False  # from one host to another
     follows: bool = False  # its sender had another one on its way to the same rank
     sent_ns: int = 0  # in the trace: when its send began
     received_ns: int = 0  # when the call ended that completed its receive
@@ -70,6 +71,7 @@ class Group:
     members: set[int] = field(default_factory=set)
     communicator: int = 0
     less: dict[int, int] = field(default_factory=dict)  # rank -> what it gives, where that is not `bytes`
+    far: bool = False  # its members are on several hosts
 
     def gives(self, rank: int) -> int:
         return self.less.get(rank, self.bytes)
@@ -296,6 +298,7 @@ class _Builder:
                         key[1],
                         key[2],
                         send.bytes,
+                        far=not one_host,
                         sent_ns=send.begin_ns,
                         received_ns=ended,
                         posted_ns=receive.begin_ns,
@@ -345,6 +348,8 @@ class _Builder:
                 group.bytes = max(group.bytes, call.bytes)
                 group.members.add(rank)
                 call.group = number
+        for group in self.found.groups:
+            group.far = len({self._host(rank) for rank in group.members}) > 1
         for rank, made in self.found.ranks.items():
             for call in made:
                 if call.kind is not Kind.COLLECTIVE:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from netpipe.prediction.runs import BETWEEN
 from netpipe.prediction.sensitivity import REACH
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import TIME_STEPS, bracketed_text, digits, percent_text, size_text, time_text
@@ -124,8 +125,9 @@ def sentences(one: Sensitivity) -> list[str]:
             f"{percent_text(-one.unexplained)} more than the profile"
         )
     said.append(
-        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}; shares are of the time in MPI; "
-        "slower is the whole run, if one parameter gets that much worse; the other tables have times over those at 1 ×"
+        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}"
+        f"{BETWEEN if one.between_hosts else ''}; shares are of the time in MPI; slower is the whole run, if one "
+        "parameter gets that much worse; the other tables have times over those at 1 ×"
     )
     return said
 
