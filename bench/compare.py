@@ -8,9 +8,9 @@ new one needs nothing else.
 
     python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion reno] [--json FILE] [--gate]
 
-Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead` and `loggp`; make bench does
-both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed is
-skipped, and says so. The exit code is 1 when one broke off, and with --gate when a target is missed.
+Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead`, `loggp` and `gap`; make bench
+does both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed
+is skipped, and says so. The exit code is 1 when one broke off, and with --gate when a target is missed.
 """
 
 from __future__ import annotations

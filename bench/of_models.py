@@ -10,6 +10,7 @@ from typing import Any
 
 from measured import NATIVE, MissingError, Result, points, shown, worker
 
+from netpipe.prediction import costs
 from netpipe.reading import Reading
 from netpipe.records import Run, decode
 
@@ -29,9 +30,11 @@ def known(name: str, per_kib: str, size: int) -> float:
 
 
 def over_synthetic(
-    pattern: str, sizes: list[int], overlap: int = 100, helper: int = 0
+    patterns: str, sizes: list[int], overlap: int = 100, helper: int = 0
 ) -> list[dict[str, Any]]:
-    """The records of a pattern over the layer that behaves as a model says. helper: ns, 0: none."""
+    """The records of a pattern, or of several with blanks between them, over the layer that behaves as a model says.
+    helper: ns, 0: none.
+    """
     module = NATIVE / "test-modules" / "synthetic.so"
     if not module.is_file():
         raise MissingError(f"{module.relative_to(NATIVE)} is not built: cmake -B build -DNETPIPE_TESTS=ON")
@@ -39,7 +42,7 @@ def over_synthetic(
     return worker(
         f"module-file {module}",
         f"variant synthetic:{options},overlap={overlap},helper={helper}",
-        f"pattern {pattern}",
+        *(f"pattern {one}" for one in patterns.split()),
         "schedule list",
         "sizes " + ",".join(map(str, sizes)),
         "budget 3",
@@ -170,6 +173,22 @@ def overhead(rounds: int) -> list[Result]:
     return results
 
 
+def reading_of(records: Iterable[dict[str, Any]]) -> Reading:
+    decoded = [decode(json.dumps(record).encode()) for record in records]
+    return Reading(Run(record for record in decoded if record is not None))
+
+
+def gap(rounds: int) -> list[Result]:
+    """What the replay of an application takes for the gap of messages that follow each other."""
+    found = []
+    for _ in range(rounds):
+        (one,) = costs(reading_of(over_synthetic("pingpong window", SYNTHETIC_SIZES))).values()
+        assert one.gap is not None
+        found.append({size: one.gap(size) for size in SYNTHETIC_SIZES})
+    what = "gap of a prediction, from pingpong and window: measured / known"
+    return [against_known("gap", what, found, lambda size: known("gap", "gap_per_kib", size))]
+
+
 def loggp(rounds: int) -> list[Result]:
     """Each size by itself, and what is fitted over all of them."""
     runs = [over_synthetic("loggp", SYNTHETIC_SIZES) for _ in range(rounds)]
@@ -189,8 +208,7 @@ def loggp(rounds: int) -> list[Result]:
     fitted: dict[str, list[float]] = {}
     ranges = []
     for records in runs:
-        decoded = [decode(json.dumps(record).encode()) for record in records]
-        (found,) = Reading(Run(record for record in decoded if record is not None)).loggp
+        (found,) = reading_of(records).loggp
         ranges.append(len(found.ranges))
         one = found.ranges[0]
         for name, value, actual in (
@@ -216,4 +234,4 @@ def loggp(rounds: int) -> list[Result]:
     return results
 
 
-COMPARISONS = {"overlap": overlap, "overhead": overhead, "loggp": loggp}
+COMPARISONS = {"overlap": overlap, "overhead": overhead, "loggp": loggp, "gap": gap}

@@ -271,7 +271,7 @@ def test_costs_of_a_run() -> None:
     assert found.collective("Bcast", 2, 8) == 700
     assert found.collective("Bcast", 4, 8) is None
     assert found.collective("Reduce", 2, 8) is None
-    assert set(found.guessed) == {"bidirectional", "overhead"}
+    assert set(found.guessed) == {"bidirectional", "overhead", "window", "window:directions=both"}
     assert costs(reading, "low")["mpi@x"].latency(8) == pytest.approx(900)
 
 

@@ -83,6 +83,14 @@ class Program:
         for rank in self.some(len(ranks)):
             self.wait(rank, "Waitall", size, pending[rank])
 
+    def train(self) -> None:
+        """Several messages at once from one rank to another."""
+        (one, other), size = self.some(2), self.size()
+        received = [self.start(other, "Irecv", size, one) for _ in range(4)]
+        sent = [self.start(one, "Isend", size, other) for _ in range(4)]
+        self.wait(other, "Waitall", size, received)
+        self.wait(one, "Waitall", size, sent)
+
     def collective(self) -> None:
         name, root = self.random.choice((("Allreduce", -2), ("Barrier", -2), ("Bcast", 0), ("Reduce", 1)))
         size = self.size()
@@ -108,6 +116,7 @@ PARTS: list[Callable[[Program], None]] = [
     Program.message,
     Program.isend,
     Program.exchange,
+    Program.train,
     Program.collective,
     Program.wavefront,
     Program.to_itself,
@@ -134,6 +143,8 @@ def measured(ranks: int) -> Costs:
         blocking=flat(130.0),
         first=7000.0,
         within=Sized({1: 3.0, LARGE: 0.8}),
+        gap=Sized({1: 250.0, EAGER: 700.0, LARGE: 60_000.0}),
+        gap_both=Sized({1: 300.0, EAGER: 900.0, LARGE: 80_000.0}),
         collectives={("Allreduce", ranks): flat(1700.0), ("Bcast", ranks): Sized({1: 800.0, LARGE: 1e5})},
     )
 
@@ -143,7 +154,7 @@ def changes(one: Costs) -> list[Costs]:
     worse = (0.25, 1.0, 64.0)
     return [
         one.changed(Factors(**{name: factor}))  # type: ignore[arg-type]
-        for name in ("latency", "overhead", "bandwidth")
+        for name in ("latency", "overhead", "bandwidth", "gap")
         for factor in worse
     ]
 
@@ -190,6 +201,33 @@ def test_costs_with_another_eager_limit_or_without_a_curve_take_another_course()
         assert found == [replay(made, each) for each in several]
         lacking.append((found[0].without_curve, found[-2].without_curve))
     assert any(few != more for few, more in lacking)
+
+
+@pytest.mark.parametrize("without", ["gap", "gap_both"])
+def test_costs_without_a_curve_of_gaps_take_another_course(without: str) -> None:
+    one = measured(3)
+    several = [*changes(one), replace(one, **{without: None})]  # type: ignore[arg-type]
+    for seed in range(3):
+        made = program(seed, 3, [Program.train, Program.exchange])
+        assert replay_all(made, several) == [replay(made, each) for each in several]
+
+
+def test_ranks_of_several_hosts_have_costs_of_their_own() -> None:
+    """Some of the costs are the same within a host and between hosts, others have an eager limit of their own there."""
+    between = replace(measured(5), latency=flat(20_000.0), first=90_000.0, eager=lambda size: size <= SMALL)
+    several = changes(replace(measured(5), far=between))
+    several.append(replace(several[0], far=None))
+    differ = 0
+    for seed in range(3):
+        made = program(seed, 5, PARTS)
+        for message in made.messages:
+            message.far = message.source % 2 != message.target % 2
+        for group in made.groups:
+            group.far = True
+        found = replay_all(made, several)
+        assert found == [replay(made, each) for each in several]
+        differ += found[0] != found[-1]
+    assert differ
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, 3, 7])

@@ -274,7 +274,7 @@ def test_what_hardly_takes_any_time_does_not_matter() -> None:
     one = Sensitivity(
         "mpi@x", 1.0, 8, tuple(Parameter(name, small, (), ()) for name in ("latency", "overhead")), None
     )
-    assert matters(one).startswith("none of the three matters")
+    assert matters(one).startswith("none of these matters")
 
 
 def test_undecided_which_matters_most() -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import FEWEST, FIRST
 from netpipe.prediction.predict import needs
-from netpipe.prediction.runs import without_ranks
+from netpipe.prediction.runs import between_hosts, without_ranks
 from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
     from netpipe.profiles.calls import Calls
     from netpipe.reading import Reading
+    from netpipe.reading.curves import Curve
 
 Needs = Mapping[tuple[str, int], set[int]]  # sizes in bytes, by pattern and number of ranks
 BARRIER = "collective:what=barrier"  # moves nothing, so any size will do
@@ -41,12 +42,12 @@ def needed(programs: Iterable[Calls]) -> dict[tuple[str, int], set[int]]:
 
 
 def lacking(need: Needs, reading: Reading | None, variants: Sequence[str]) -> dict[str, Needs]:
-    """By variant, what of this the runs do not have: messages may be measured on any number of ranks, collectives on
-    this one.
+    """By variant, what of this the runs do not have within a host: messages may be measured on any number of ranks,
+    collectives on this one.
     """
     ranks = {one.variant: len(one.ranks) for one in reading.run.variants} if reading else {}
     there: dict[tuple[str, str, int | None], set[int]] = {}
-    for curve in reading.curves if reading else ():
+    for curve in _within_a_host(reading):
         on = ranks.get(curve.variant, FEWEST) if _is_collective(curve.pattern) else None
         known = there.setdefault((name_of(without_ranks(curve.variant)), curve.pattern, on), set())
         known.update(point.size_bytes for point in curve.points)
@@ -63,8 +64,8 @@ def lacking(need: Needs, reading: Reading | None, variants: Sequence[str]) -> di
 
 
 def without_first(reading: Reading | None, variants: Sequence[str]) -> list[str]:
-    """Those of which no run says what the first message takes."""
-    curves = reading.curves if reading else ()
+    """Those of which no run says what the first message takes within a host."""
+    curves = _within_a_host(reading)
     there = {name_of(without_ranks(one.variant)) for one in curves if one.pattern == FIRST}
     return [variant for variant in variants if variant not in there]
 
@@ -94,6 +95,14 @@ def fewer(sizes: Sequence[int], most: int = MOST_SIZES) -> set[int]:
         return set(sizes)
     step = (len(sizes) - 1) / (most - 1)
     return {sizes[round(place * step)] for place in range(most)}
+
+
+def _within_a_host(reading: Reading | None) -> list[Curve]:
+    """Without the curves between hosts, which are others."""
+    if reading is None:
+        return []
+    far = between_hosts(reading.run)
+    return [curve for curve in reading.curves if curve.variant not in far]
 
 
 def _is_collective(pattern: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netpipe.prediction.runs import without_ranks
+from netpipe.prediction.runs import of_program
 from netpipe.profiles import NotAProfile, Profile, read
 from netpipe.profiles.lines import is_profile
 from netpipe.reading.across.merge import name_of
@@ -40,7 +40,7 @@ def own_variant(profile: Profile, run: Run, asked: str | None = None) -> str | N
     profile without settings, if the run has it. With settings nobody knows whether the program ran with the same ones.
     Raises UnknownVariant if the run lacks the one that was asked for.
     """
-    there = list(dict.fromkeys(without_ranks(point.variant) for point in run.points))
+    there = list(dict.fromkeys(of_program(point.variant) for point in run.points))
     try:
         return named(asked or profile.header.module or "", there)
     except UnknownVariant:
@@ -53,7 +53,7 @@ def named(name: str, variants: Sequence[str]) -> str:
     """The variant of this name; of the same one in several runs the first, unless the name has the label of a run too.
     Raises UnknownVariant.
     """
-    wanted = without_ranks(name)
+    wanted = of_program(name)
     for one in variants:
         if wanted in (one, name_of(one)):
             return one

@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs
+from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs, train
+from netpipe.prediction.guessed import beyond, exchanged, guessed
 from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
+from netpipe.prediction.runs import BETWEEN
 from netpipe.prediction.together import replay_all
 from netpipe.prediction.unknown import (
     LEAST_FIXED,
@@ -32,10 +34,13 @@ from netpipe.prediction.unknown import (
     fixed,
     fixed_text,
     host_notes,
+    left_out,
+    left_out_text,
     refuse_threads,
     unknown,
 )
 from netpipe.profiles.calls import calls
+from netpipe.units import listed
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -53,6 +58,8 @@ POINT_TO_POINT = (
     "overhead:side=recv",
     "overhead:side=send,call=blocking",
 )
+# Bytes. All messages of a window are in memory at once; beyond this size a gap grows as the bytes do.
+LARGEST_TRAIN = 4 << 20
 # ln of a factor, 1.45: with 1.28 23 of 24 intervals held on one data set and 19 of 24 on the next (docs/bench.md,
 # applications), whose misses lay up to 1.12 times outside.
 LEAST_ERROR = 0.37
@@ -75,6 +82,7 @@ class Prediction:
     guessed: tuple[str, ...]  # patterns that the run lacks
     missing: dict[tuple[str, int], int]  # collectives without a curve: calls, by name and ranks
     beyond: int  # bytes of the largest message, where no curve reaches it; else 0
+    beyond_far: int = 0  # the same between hosts, where curves within a host and between hosts are apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +150,24 @@ def predict(
         own = None  # messages within a host and between hosts differ by more than any residual
     before = plain[own].itself if own in plain else None
     # What each launch spent beyond what the model says of its own library, and of which calls.
-    beyond = [0.0 for _ in launches]
+    rest = [0.0 for _ in launches]
     by_call: list[dict[Key, float]] = [{} for _ in launches]
     if own is not None and own in plain:
         again = [replay(one, plain[own]) for one in made]
-        beyond = [took - mean(one) for took, one in zip(measured, again, strict=True)]
+        rest = [took - mean(one) for took, one in zip(measured, again, strict=True)]
         by_call = [_beyond(calls_, one) for calls_, one in zip(made, again, strict=True)]
         middle = middle_of(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
+    without = left_out(launches[0], made[0], reading.run, bounds["value"])
+    bounds = {
+        bound: {name: one for name, one in some.items() if name not in without}
+        for bound, some in bounds.items()
+    }
     for one in (one for some in bounds.values() for one in some.values()):
         if one.itself is not None and before is not None:
             one.within = Times(one.itself, before)
-    largest = max((message.bytes for one in made for message in one.messages), default=0)
+    there = exchanged(made)
     replays: dict[str, Replays] = {}
     for variant, one in bounds["value"].items():
         each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
@@ -163,12 +176,12 @@ def predict(
             variant, {bound: [mean(run) for run in some] for bound, some in runs.items()}
         )
         times = {
-            bound: [carried(time, more) for time, more in zip(some, beyond, strict=True)]
+            bound: [carried(time, more) for time, more in zip(some, rest, strict=True)]
             for bound, some in replays[variant].seconds.items()
         }
         value = median(times["value"])
         ends = sorted(median(times[bound]) for bound in ("low", "high"))
-        unsure = 0.0 if variant == own else abs(median(beyond)) / 2
+        unsure = 0.0 if variant == own else abs(median(rest)) / 2
         error = math.exp(max(LEAST_ERROR, spread(times["value"])))
         middle = middle_of(times["value"])
         run = runs["value"][middle]
@@ -180,23 +193,32 @@ def predict(
                 low=max(min(ends[0], value) - unsure, 0.0) / error,
                 high=(max(ends[1], value) + unsure) * error,
                 waiting=sum(run.waiting.values()) / ranks * 1e-9,
-                wall=run.wall * 1e-9 + max(beyond[middle], 0.0),
+                wall=run.wall * 1e-9 + max(rest[middle], 0.0),
                 by_call={
                     key: max(time / ranks * 1e-9 + by_call[middle].get(key, 0.0), 0.0)
                     for key, time in run.by_call.items()
                 },
-                guessed=tuple(one.guessed),
+                guessed=guessed(one, there),
                 missing=dict(run.without_curve),
-                beyond=largest if largest > one.largest else 0,
+                beyond=beyond(one, there),
+                beyond_far=beyond(one, there, far=True),
             )
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
     names = [one.variant for one in found.variants]
     found.unknown = unknown(launches[0], made, reading.run, names, processors)
     if not found.unknown:
-        found.pairs = pairs([replays[name] for name in names], beyond, own)
+        found.pairs = pairs([replays[name] for name in names], rest, own)
         found.tiers = tiers(names, found.pairs)
     found.notes = [*host_notes(launches[0], made[0], reading.run, names), *_notes(made, found)]
+    if without:
+        found.notes.insert(0, left_out_text(without))
+    unmoved = [name for name in names if not bounds["value"][name].has_gap]
+    if factors is not None and factors.gap != 1 and unmoved:
+        found.notes.append(
+            f"gap changes nothing over {listed(unmoved)}: the run has no curve of window, which netpipe run --pattern "
+            "window measures"
+        )
     found.wanted = wanted(made[0])
     return found
 
@@ -222,6 +244,12 @@ def needs(made: Calls) -> dict[tuple[str, int], set[int]]:
     if made.messages or made.groups:
         for pattern in POINT_TO_POINT:
             found[pattern, 2] = set(sizes)
+    for message in made.messages:
+        behind = train(message)
+        if behind is not None:
+            # What the first message of a window takes has to be known at the same sizes.
+            for pattern in (behind, "bidirectional" if message.returned else "pingpong"):
+                found.setdefault((pattern, 2), set()).add(min(message.bytes, LARGEST_TRAIN))
     if within := {message.bytes for message in made.messages if message.within and message.bytes}:
         found["itself", 2] = within
     for group in made.groups:
@@ -290,9 +318,15 @@ def _notes(launches: Sequence[Calls], found: Predicted) -> list[str]:
     if missing:
         names = ", ".join(f"{name} on {count} ranks" for name, count in missing)
         said.append(f"the run has no curve of {names}; a tree of messages stands for each")
-    beyond = max((one.beyond for one in found.variants), default=0)
-    if beyond:
-        said.append(f"the largest message has {beyond} bytes, beyond the largest size that was measured")
+    for words, sizes in (
+        ("", [one.beyond for one in found.variants]),
+        (BETWEEN, [one.beyond_far for one in found.variants]),
+    ):
+        largest = max(sizes, default=0)
+        if largest:
+            said.append(
+                f"the largest message{words} has {largest} bytes, beyond the largest size that was measured"
+            )
     return said
 
 

@@ -7,9 +7,13 @@ takes what the costs say, and waits for what it needs from other ranks.
 * A larger one moves when its receive is posted and both ranks are inside a call that waits, whichever that is, for the
   latency of its size; for that of an exchange if one went the other way at the same time. A rank receives one after the
   other. A rank whose trace has ended is taken to be in a call that waits.
+* Of several on their way between the same two ranks the first takes its latency, and each that follows is there no
+  sooner than its gap after the one before. Without a curve of gaps eager messages do not delay each other, and larger
+  ones take their latency one after the other.
 * A message of a rank to itself crosses nothing: its calls take what they took, or as much more or less as the library
   takes for it.
 * The first message between two ranks, and the first collective, takes what a library needs to connect.
+* Between ranks of two hosts all of this has the costs between hosts, if these were measured too.
 * A collective ends, for all, its time after the last rank has come; for the root of a broadcast when it has sent, and
   for the others of a reduction too.
 
@@ -19,13 +23,17 @@ here may be a row of them.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
 from netpipe.prediction.costs import Costs
-from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind
+from netpipe.prediction.runs import BETWEEN
+from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind, Message
+
+NEVER = -math.inf
 
 
 class Stuck(ValueError):  # noqa: N818  (it reads as what it says)
@@ -62,7 +70,10 @@ class Replay:
         self.clock = dict.fromkeys(calls.ranks, 0.0)
         self.next = dict.fromkeys(calls.ranks, 0)
         self.begun: dict[int, float] = {}  # rank -> when its call began that cannot end yet
-        self.busy: dict[int, float] = defaultdict(float)  # rank -> until when it receives
+        # Rank -> until when it receives, by sender.
+        self.busy: dict[int, dict[int, float]] = defaultdict(dict)
+        # Sender, receiver -> when the last eager message is there.
+        self.arrived: dict[tuple[int, int], float] = {}
         # Rank -> messages that it has started, and that may not have moved yet.
         self.open: dict[int, set[int]] = defaultdict(set)
         self.met: set[tuple[int, int]] = set()  # ranks that have exchanged a message
@@ -141,18 +152,26 @@ class Replay:
         if message.within:
             moving.arrives = begin
             return
-        moving.connects = self._connects(message.source, message.target)
-        if self.costs.eager(message.bytes):
-            cost = self.costs.exchange if message.returned else self.costs.latency
-            moving.arrives = begin + moving.connects + cost(message.bytes)
+        costs, pair = self._costs(message), (message.source, message.target)
+        moving.connects = self._connects(costs, *pair)
+        if costs.eager(message.bytes):
+            arrives = begin + moving.connects + costs.takes(message.bytes, message.returned)
+            gap = costs.follows(message.bytes, message.returned)
+            if gap is not None:
+                arrives = self.latest(arrives, self.arrived.get(pair, NEVER) + gap)
+                self.arrived[pair] = arrives
+            moving.arrives = arrives
             self._wake(message.target)
 
-    def _connects(self, *ranks: int) -> float:
+    def _costs(self, message: Message) -> Costs:
+        return self.costs.of(message.far)
+
+    def _connects(self, costs: Costs, *ranks: int) -> float:
         pair = min(ranks), max(ranks)
         if pair in self.met:
             return 0.0
         self.met.add(pair)
-        return self.costs.first
+        return costs.first
 
     def _try_all(self, rank: int) -> None:
         for number in sorted(self.open[rank]):
@@ -167,24 +186,33 @@ class Replay:
             sender, receiver = self._inside(message.source), self._inside(message.target)
             if sender is None or receiver is None:
                 return
-            cost = self.costs.exchange if message.returned else self.costs.latency
             both_in = self.latest(moving.posted, moving.expected, sender, receiver)
-            takes = moving.connects + cost(message.bytes)
-            if not self._move(number, both_in, takes):
+            if not self._move(number, both_in):
                 return
             self._wake(message.source)
             self._wake(message.target)
         self.open[message.source].discard(number)
         self.open[message.target].discard(number)
 
-    def _move(self, number: int, both_in: float, takes: float) -> bool:
+    def _move(self, number: int, both_in: float) -> bool:
         """Whether it does, now that both sides are in a call."""
         message = self.calls.messages[number]
         if any(self._leaves_before(rank, both_in) for rank in (message.source, message.target)):
             return False
-        done = max(both_in, self.busy[message.target]) + takes
-        self.moving[number].done = self.busy[message.target] = done
+        done = self._done(number, both_in)
+        self.moving[number].done = self.busy[message.target][message.source] = done
         return True
+
+    def _done(self, number: int, both_in: float) -> float:
+        """When it is there: after what others send to its receiver, and its gap after what its sender did."""
+        message = self.calls.messages[number]
+        busy = self.busy[message.target]
+        costs = self._costs(message)
+        takes = self.moving[number].connects + costs.takes(message.bytes, message.returned)
+        gap = costs.follows(message.bytes, message.returned)
+        others = (until for source, until in busy.items() if source != message.source)
+        before = busy.get(message.source, NEVER)
+        return self.latest(self.latest(both_in, *others) + takes, before + (takes if gap is None else gap))
 
     def _inside(self, rank: int) -> float | None:
         """Since when the rank is in a call. Where its trace has ended it is taken to wait in the next one."""
@@ -206,18 +234,19 @@ class Replay:
 
     def _finish(self, number: int) -> None:
         group, came = self.calls.groups[number], self.groups[number]
-        took = self.costs.collective(group.name, group.ranks, group.bytes)
+        costs = self.costs.of(group.far)
+        took = costs.collective(group.name, group.ranks, group.bytes)
         if took is None:
-            key = (group.name, group.ranks)
+            key = (group.name if costs is self.costs else f"{group.name}{BETWEEN}", group.ranks)
             self.found.without_curve[key] = self.found.without_curve.get(key, 0) + 1
-            took = self._guess(group.name, group.ranks, group.bytes)
-        connects = self._gathers(set(came))
+            took = _guess(costs, group.name, group.ranks, group.bytes)
+        connects = self._gathers(costs, set(came))
         took = took + connects  # not +=, which would change a row of the costs
         last = self.latest(*came.values())
         ends = dict.fromkeys(came, last + took)
         if group.root in came:
             root = came[group.root]
-            sent = connects + self.costs.blocks(group.bytes) if self.costs.eager(group.bytes) else took
+            sent = connects + costs.blocks(group.bytes) if costs.eager(group.bytes) else took
             if group.name in FROM_ROOT:
                 ends = {rank: self.latest(begin, root) + took for rank, begin in came.items()}
                 ends[group.root] = root + sent
@@ -228,20 +257,13 @@ class Replay:
         for rank in came:
             self._wake(rank)
 
-    def _gathers(self, ranks: set[int]) -> float:
+    def _gathers(self, costs: Costs, ranks: set[int]) -> float:
         """What connecting takes. In a collective of two ranks they meet; of more nobody knows which ones do."""
         known = ranks <= self.gathered
         self.gathered |= ranks
         if len(ranks) == 2:
-            return self._connects(*ranks)
-        return 0.0 if known or len(ranks) < 2 else self.costs.first
-
-    def _guess(self, name: str, ranks: int, size: int) -> float:
-        """By messages in a tree, or to each rank in turn."""
-        if name.startswith("Alltoall"):
-            return (ranks - 1) * self.costs.exchange(max(size // max(ranks, 1), 1))
-        rounds = max(ranks - 1, 1).bit_length()
-        return rounds * self.costs.latency(max(size, 1))
+            return self._connects(costs, *ranks)
+        return 0.0 if known or len(ranks) < 2 else costs.first
 
     def _end(self, rank: int, call: Call, begin: float) -> float | None:
         """When the call returns; None: not yet known."""
@@ -265,7 +287,7 @@ class Replay:
                 if moving.arrives is None:
                     return None
             elif moving.arrives is not None:
-                there.append((moving.arrives, self.costs.recv(message.bytes)))
+                there.append((moving.arrives, self._costs(message).recv(message.bytes)))
             elif moving.done is not None:
                 there.append((moving.done, 0.0))
             else:
@@ -280,7 +302,8 @@ class Replay:
             moving, message = self.moving[number], self.calls.messages[number]
             if moving.arrives is not None:
                 if call.kind in (Kind.SEND, Kind.BOTH) and not message.within:
-                    end = self.latest(end, begin + moving.connects + self.costs.blocks(message.bytes))
+                    costs = self._costs(message)
+                    end = self.latest(end, begin + moving.connects + costs.blocks(message.bytes))
             elif moving.done is not None:
                 end = self.latest(end, moving.done)
                 if moving.expected is not None:
@@ -312,10 +335,20 @@ class Replay:
         """A send that is eager does its work now; others only ask."""
         if self._within(call):
             return self._took_within(call)
+        messages = [self.calls.messages[number] for number in (*call.sends, *call.receives)]
+        costs = self._costs(messages[0]) if messages else self.costs
         if call.sends:
-            message = self.calls.messages[call.sends[0]]
-            return self.costs.send(message.bytes if self.costs.eager(message.bytes) else 1)
-        return self.earliest(self.costs.recv(1), call.took_ns)
+            size = messages[0].bytes
+            return costs.send(size if costs.eager(size) else 1)
+        return self.earliest(costs.recv(1), call.took_ns)
+
+
+def _guess(costs: Costs, name: str, ranks: int, size: int) -> float:
+    """A collective by messages in a tree, or to each rank in turn."""
+    if name.startswith("Alltoall"):
+        return (ranks - 1) * costs.exchange(max(size // max(ranks, 1), 1))
+    rounds = max(ranks - 1, 1).bit_length()
+    return rounds * costs.latency(max(size, 1))
 
 
 def replay(calls: Calls, costs: Costs) -> Replayed:

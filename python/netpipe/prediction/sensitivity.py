@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the time of an application depends on latency, overhead and bandwidth: its calls are replayed with each of them
-several times as large or small, the others left as they were measured.
+"""How the time of an application depends on latency, overhead, bandwidth and gap: its calls are replayed with each of
+them several times as large or small, the others left as they were measured. The gap is only among them where the run
+has the curve of it (costs.py).
 
     curve      the time at each factor, over that at 1, of the time in MPI and of the whole program
     tolerance  by how much a parameter may get worse until the program takes 1, 2 or 5 % longer
@@ -26,20 +27,31 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
+from netpipe.prediction.guessed import exchanged
 from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, mean
 from netpipe.prediction.ranking import carried, spread
 from netpipe.prediction.replay import replay
 from netpipe.prediction.together import replay_all
-from netpipe.prediction.unknown import LEAST_FIXED, fits, fixed, fixed_text, refuse_threads, unknown
+from netpipe.prediction.unknown import (
+    LEAST_FIXED,
+    fits,
+    fixed,
+    fixed_text,
+    left_out,
+    left_out_text,
+    refuse_threads,
+    unknown,
+)
 from netpipe.profiles.calls import calls
 from netpipe.reading.estimate import Estimate
+from netpipe.units import listed
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
     from netpipe.profiles.calls import Calls
     from netpipe.reading import Reading
 
-PARAMETERS = ("latency", "overhead", "bandwidth")
+PARAMETERS = ("latency", "overhead", "bandwidth", "gap")
 PLAIN = ("", 1.0)  # none of them is changed
 FACTORS = (0.25, 0.5, 2.0, 4.0, 8.0, 16.0)  # that are shown, besides 1
 ENDS = ("high", "value", "low")  # of an estimate
@@ -91,6 +103,7 @@ class Sensitivity:
     parameters: tuple[Parameter, ...]
     # share of the time in MPI that the profile has beyond the replay; None: not known
     unexplained: float | None
+    between_hosts: bool = False  # whose latency it is, where it was measured within a host too
 
     @property
     def rest(self) -> float:
@@ -125,34 +138,46 @@ def sensitivities(
     most = MOST_EVENTS // len(launches)
     made = [calls(one, PROFILER_NS / 2, most) for one in launches]
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
-    if why := unknown(launches[0], made, reading.run, plain["value"], processors):
+    without = left_out(launches[0], made[0], reading.run, plain["value"])
+    there = [name for name in plain["value"] if name not in without]
+    if why := unknown(launches[0], made, reading.run, there, processors):
         found.notes.append(f"{why}, so nothing is said about what the program is sensitive to")
         return found
     explained = own if own in plain["value"] and fits(launches[0], made[0], reading.run, own) else None
     beyond = [0.0 for _ in made]
     if explained is not None:
         beyond = [_took(one) - mean(replay(one, plain["value"][explained])) for one in made]
-    for variant in plain["value"]:
+    if without:
+        found.notes.append(left_out_text(without))
+    for variant in there:
         program = _Program(made, {bound: plain[bound][variant] for bound in BOUNDS}, beyond)
         found.variants.append(_of(variant, program, explained is not None, tell))
     found.notes += _notes(made, launches, found, explained)
     return found
 
 
+def parameters_of(one: Costs) -> tuple[str, ...]:
+    """Those that these costs have."""
+    return tuple(name for name in PARAMETERS if name != "gap" or one.has_gap)
+
+
 def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], None]) -> Sensitivity:
-    latency = program.costs["value"].latency
+    measured = program.costs["value"]
+    names = parameters_of(measured)
+    between_hosts = measured.far is not None and True in exchanged(program.made)
+    latency = measured.of(between_hosts).latency
     tell(f"replaying {variant}")
     program.replay(
         [
             PLAIN,
-            *((name, _worse(name, factor)) for name in PARAMETERS for factor in FACTORS),
-            *((name, worse) for name in PARAMETERS for worse in (1.0 - STEP, 1.0 + STEP, *OCTAVES)),
+            *((name, _worse(name, factor)) for name in names for factor in FACTORS),
+            *((name, worse) for name in names for worse in (1.0 - STEP, 1.0 + STEP, *OCTAVES)),
         ]
     )
     base = [carried(mpi, more) for (mpi, _), more in zip(program.plain("value"), program.beyond, strict=True)]
     tell(f"replaying {variant}: what it tolerates")
-    program.replay((name, worse) for name in PARAMETERS for worse in _soon(_octaves(name, program)))
-    parameters = [_parameter(name, program) for name in PARAMETERS]
+    program.replay((name, worse) for name in names for worse in _soon(_octaves(name, program)))
+    parameters = [_parameter(name, program) for name in names]
     there = [mpi for mpi, _ in program.plain("value")]
     unexplained = median(
         (whole - mpi) / whole if whole > 0 else 0.0 for mpi, whole in zip(there, base, strict=True)
@@ -163,6 +188,7 @@ def _of(variant: str, program: _Program, explained: bool, tell: Callable[[str], 
         latency_bytes=latency.sizes[0],
         parameters=tuple(parameters),
         unexplained=unexplained if explained else None,
+        between_hosts=between_hosts,
     )
 
 
@@ -185,7 +211,7 @@ def _worse(name: str, factor: float) -> float:
 
 def _factors(name: str, worse: float) -> Factors:
     factors = dict.fromkeys(PARAMETERS, 1.0) | {name: _worse(name, worse)}
-    return Factors(factors["latency"], factors["bandwidth"], factors["overhead"])
+    return Factors(factors["latency"], factors["bandwidth"], factors["overhead"], factors["gap"])
 
 
 # ---------------------------------------------------------------------------------------------------- the replays
@@ -388,11 +414,17 @@ def _notes(
         yield f"of {whole} events in the traces the first {read} are replayed: this is the first part of the program"
     if fixed(made) > LEAST_FIXED:
         yield fixed_text(made)
+    without = [one.variant for one in found.variants if all(each.name != "gap" for each in one.parameters)]
+    if without:
+        yield (
+            f"nothing is said about the gap over {listed(without)}: the run has no curve of window, which netpipe run "
+            "--pattern window measures"
+        )
     for one in found.variants:
         if one.rest > MOST_WAITING:
             yield (
-                f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI is none of the three, mostly "
-                "computation of other ranks that is waited for, which no network changes"
+                f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI depends on none of the parameters: "
+                "mostly it is computation of other ranks that is waited for, which no network changes"
             )
 
 

@@ -12,7 +12,7 @@ in all columns. Two things do depend on times:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from netpipe.prediction.costs import Costs, Sized
-from netpipe.prediction.replay import Replay, Replayed, replay
+from netpipe.prediction.replay import NEVER, Replay, Replayed, replay
 from netpipe.profiles.calls import Calls
 
 MOST = 256  # columns: of more the rows take too much memory, some 12 bytes of each for every event
@@ -33,9 +33,7 @@ def replay_all(calls: Calls, several: Sequence[Costs]) -> list[Replayed]:
     sizes = {one.bytes for one in calls.messages} | {one.bytes for one in calls.groups}
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place, one in enumerate(several):
-        # What has to be the same in all columns: which messages are sent at once, and which curves there are.
-        eager = frozenset(filter(one.eager, sizes))
-        alike[eager, frozenset(one.collectives), one.within is None].append(place)
+        alike[_course(one, sizes)].append(place)
     found: dict[int, Replayed] = {}
     for places in alike.values():
         for first in range(0, len(places), MOST):
@@ -44,6 +42,17 @@ def replay_all(calls: Calls, several: Sequence[Costs]) -> list[Replayed]:
             made = _Together(calls, costs).each() if len(some) > 1 else [replay(calls, *costs)]
             found.update(zip(some, made, strict=True))
     return [found[place] for place in range(len(several))]
+
+
+def _course(costs: Costs, sizes: Collection[int]) -> Hashable:
+    """What has to be the same in all columns: which messages are sent at once, and which curves there are."""
+    curves = (costs.within, costs.gap, costs.gap_both)
+    return (
+        frozenset(filter(costs.eager, sizes)),
+        frozenset(costs.collectives),
+        tuple(curve is None for curve in curves),
+        None if costs.far is None else _course(costs.far, sizes),
+    )
 
 
 class _Rows(Sized):
@@ -59,6 +68,7 @@ class _Rows(Sized):
 
 def _rows(several: Sequence[Costs]) -> Costs:
     first: Any = np.array([one.first for one in several])
+    between = [one.far for one in several if one.far is not None]  # all have them, or none
     return replace(
         several[0],
         latency=_Rows([one.latency for one in several]),
@@ -67,8 +77,11 @@ def _rows(several: Sequence[Costs]) -> Costs:
         recv=_Rows([one.recv for one in several]),
         blocking=_Rows([one.send if one.blocking is None else one.blocking for one in several]),
         first=first,
+        gap=_rows_of([one.gap for one in several]),
+        gap_both=_rows_of([one.gap_both for one in several]),
         within=_rows_of([one.within for one in several]),
         collectives={key: _Rows([one.collectives[key] for one in several]) for key in several[0].collectives},
+        far=_rows(between) if between else None,
     )
 
 
@@ -108,7 +121,7 @@ class _Together(Replay):
     def earliest(*times: float) -> Any:
         return reduce(np.minimum, times)
 
-    def _move(self, number: int, both_in: float, takes: float) -> bool:
+    def _move(self, number: int, both_in: float) -> bool:
         """Whether it now has moved in all columns."""
         message = self.calls.messages[number]
         stays: Any = self._leaves_before(message.source, both_in) | self._leaves_before(
@@ -116,11 +129,11 @@ class _Together(Replay):
         )
         before = self.partly.pop(number, np.nan)
         stays |= ~np.isnan(before)
-        busy: Any = self.busy[message.target]
-        moved = np.maximum(both_in, busy) + takes
+        busy: Any = self.busy[message.target].get(message.source, NEVER)
+        moved: Any = self._done(number, both_in)
         done: Any = np.where(stays, before, moved)
         later: Any = np.where(stays, busy, moved)
-        self.busy[message.target] = later
+        self.busy[message.target][message.source] = later
         if np.isnan(done).any():
             self.partly[number] = done
             return False

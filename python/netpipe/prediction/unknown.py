@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.runs import without_ranks
+from netpipe.prediction.runs import of_program
 from netpipe.profiles import NotAProfile
 from netpipe.profiles.calls import Kind
 from netpipe.units import counted, listed
@@ -60,8 +60,19 @@ def oversubscribed(profile: Profile, processors: int | None) -> str:
 
 def hosts_of(run: Run, variant: str) -> set[str]:
     """On which a variant was measured; empty: not known."""
-    those = (one for one in run.variants if without_ranks(one.variant) == variant)
+    those = (one for one in run.variants if of_program(one.variant) == variant)
     return {rank.host for one in those for rank in one.ranks if rank.host}
+
+
+def near_and_far_curves(run: Run, variant: str) -> tuple[bool, bool]:
+    """Whether messages of a variant were measured within a host, and between hosts; neither: nobody knows."""
+    there = {point.variant for point in run.points if point.pattern == "pingpong"}
+    hosts = {
+        len({rank.host for rank in one.ranks if rank.host})
+        for one in run.variants
+        if of_program(one.variant) == variant and one.variant in there
+    }
+    return 1 in hosts, max(hosts, default=0) > 1
 
 
 def near_and_far(profile: Profile, made: Calls) -> tuple[bool, bool]:
@@ -76,24 +87,44 @@ def near_and_far(profile: Profile, made: Calls) -> tuple[bool, bool]:
 
 def fits(profile: Profile, made: Calls, run: Run, variant: str) -> bool:
     """Whether the variant was measured as the program ran, on one host or on several; also where nobody knows."""
-    measured = hosts_of(run, variant)
-    return not measured or (len(measured) > 1) == near_and_far(profile, made)[1]
+    near, far = near_and_far_curves(run, variant)
+    return not (near or far) or (far if near_and_far(profile, made)[1] else near)
+
+
+def left_out(profile: Profile, made: Calls, run: Run, variants: Collection[str]) -> list[str]:
+    """The variants without curves between hosts, which this program needs; none where all lack them."""
+    within = _within(profile, made, run, variants)
+    return within if len(within) < len(variants) else []
+
+
+def left_out_text(variants: Sequence[str]) -> str:
+    verb = "is" if len(variants) == 1 else "are"
+    return (
+        f"{listed(variants)} {verb} left out: the program's ranks are on several hosts, and these curves were measured "
+        "within one"
+    )
+
+
+def _within(profile: Profile, made: Calls, run: Run, variants: Collection[str]) -> list[str]:
+    """Those that were measured within a host alone, if the program exchanges anything between hosts."""
+    if not near_and_far(profile, made)[1]:
+        return []
+    return [one for one in variants if near_and_far_curves(run, one) == (True, False)]
 
 
 def _apart(profile: Profile, made: Calls, run: Run, variants: Collection[str]) -> str:
-    _, far = near_and_far(profile, made)
-    within = [one for one in variants if len(hosts_of(run, one)) == 1] if far else []
+    within = _within(profile, made, run, variants)
     if not within:
         return ""
     return (
         f"the program's ranks are on {counted(len(set(profile.hosts.values())), 'host')}, and the curves of "
         f"{listed(within)} were measured within one: a message between hosts may take many times as long. netpipe run "
-        "--hosts A,B measures between hosts"
+        "--hosts A,B measures between hosts; name that run too"
     )
 
 
 def host_notes(profile: Profile, made: Calls, run: Run, variants: Collection[str]) -> list[str]:
-    """Curves of other hosts, and those between hosts for messages within one."""
+    """Curves of other hosts, and those between hosts for messages within one, where there are no others."""
     said = []
     there = {_short(host) for host in profile.hosts.values() if host}
     elsewhere = {host for one in variants for host in hosts_of(run, one) if _short(host) not in there}
@@ -104,7 +135,7 @@ def host_notes(profile: Profile, made: Calls, run: Run, variants: Collection[str
             "take here"
         )
     near, far = near_and_far(profile, made)
-    between = [one for one in variants if len(hosts_of(run, one)) > 1]
+    between = [one for one in variants if near_and_far_curves(run, one) == (False, True)]
     if near and between:
         which = (
             "the messages within a host" if far else "all messages, which in the profile are within one host,"

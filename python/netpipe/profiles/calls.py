@@ -48,6 +48,8 @@ class Message:
     target: int
     bytes: int
     returned: bool = False  # a message the other way was under way at the same time
+    far: bool = False  # from one host to another
+    follows: bool = False  # its sender had another one on its way to the same rank
     sent_ns: int = 0  # in the trace: when its send began
     received_ns: int = 0  # when the call ended that completed its receive
     posted_ns: int = 0  # when its receive began
@@ -69,6 +71,7 @@ class Group:
     members: set[int] = field(default_factory=set)
     communicator: int = 0
     less: dict[int, int] = field(default_factory=dict)  # rank -> what it gives, where that is not `bytes`
+    far: bool = False  # its members are on several hosts
 
     def gives(self, rank: int) -> int:
         return self.less.get(rank, self.bytes)
@@ -154,6 +157,7 @@ class _Builder:
                 call.kind = Kind.OTHER  # for a collective that was started, or for what is not in the trace
         self._group()
         self._pair_directions()
+        self._follow()
         return self.found
 
     def _host(self, rank: int) -> str:
@@ -294,6 +298,7 @@ class _Builder:
                         key[1],
                         key[2],
                         send.bytes,
+                        far=not one_host,
                         sent_ns=send.begin_ns,
                         received_ns=ended,
                         posted_ns=receive.begin_ns,
@@ -343,6 +348,8 @@ class _Builder:
                 group.bytes = max(group.bytes, call.bytes)
                 group.members.add(rank)
                 call.group = number
+        for group in self.found.groups:
+            group.far = len({self._host(rank) for rank in group.members}) > 1
         for rank, made in self.found.ranks.items():
             for call in made:
                 if call.kind is not Kind.COLLECTIVE:
@@ -372,3 +379,23 @@ class _Builder:
                     continue
                 common = min(message.received_ns, beside.received_ns) - max(message.sent_ns, beside.sent_ns)
                 message.returned = 2 * common > message.received_ns - message.sent_ns
+
+    def _follow(self) -> None:
+        """Which messages began while their sender had another one on its way to the same rank. A message is on its way
+        for as long as the quickest of its size was: how long it took itself may be due to a late receiver. It is also
+        on its way until it is received, for one whose receive was posted before that.
+        """
+        between = [message for message in self.found.messages if not message.within]
+        quickest: dict[int, int] = {}
+        for message in between:
+            took = max(message.received_ns - message.sent_ns, 0)
+            quickest[message.bytes] = min(took, quickest.get(message.bytes, took))
+        # Ranks -> until when those so far are on their way.
+        before: dict[tuple[int, int], tuple[int, int]] = {}
+        for message in sorted(between, key=lambda one: one.sent_ns):
+            pair = message.source, message.target
+            quick, received = before.get(pair, (0, 0))
+            both_know = max(message.sent_ns, message.posted_ns)
+            message.follows = message.sent_ns < quick or both_know < received
+            quick = max(quick, message.sent_ns + quickest[message.bytes])
+            before[pair] = quick, max(received, message.received_ns)

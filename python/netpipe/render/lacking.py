@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS
-from netpipe.prediction.unknown import hosts_of
+from netpipe.prediction.runs import BETWEEN
+from netpipe.prediction.unknown import near_and_far_curves
 from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
@@ -21,14 +22,16 @@ OUTPUT = "predict.jsonl"  # where netpipe predict --measure writes unless told o
 
 def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str | None) -> str | None:
     """Ready to be pasted: over all variants, so that they can be compared. `files` are the profiles and runs that were
-    given: `--measure` gets what these lack. None where they lack nothing, and for curves between hosts, as it measures
+    given: `--measure` gets what these lack. None where they lack nothing, or only curves between hosts, as it measures
     on one.
     """
     lacking = any(
-        one.guessed or one.beyond or any(name in OPERATIONS for name, _ in one.missing)
+        one.beyond
+        or not all(pattern.endswith(BETWEEN) for pattern in one.guessed)
+        or any(name in OPERATIONS for name, _ in one.missing)
         for one in found.variants
     )
-    if not lacking or any(len(hosts_of(run, one.variant)) > 1 for one in found.variants):
+    if not lacking or any(near_and_far_curves(run, one.variant) == (False, True) for one in found.variants):
         return None
     words = ["netpipe", "predict", *map(str, files)]
     if own is not None:

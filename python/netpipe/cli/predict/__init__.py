@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
 
 LAUNCHES = int(PRESETS["default"]["launches"])  # of netpipe run
-WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
+WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x, gap=0.5x (or rate=2x, which is the same) or eager=64k"
+MULTIPLIED = ("latency", "bandwidth", "overhead", "gap", "rate")
 
 
 @click.command()
@@ -61,7 +62,7 @@ WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x or eager=64k"
     "--sensitivity",
     "sensitive",
     is_flag=True,
-    help="How the time depends on latency, overhead and bandwidth, and how much of each the program tolerates.",
+    help="How the time depends on latency, overhead, bandwidth and gap, and how much of each the program tolerates.",
 )
 @own_option
 @click.option(
@@ -211,19 +212,18 @@ def _factors(whats: tuple[str, ...]) -> Factors:
         name, _, value = text.partition("=")
         try:
             if name == "eager" and (size := bytes_of(value)) is not None:
-                given[name] = size
-            elif name in ("latency", "bandwidth", "overhead") and value.endswith("x"):
-                given[name] = float(value[:-1])
+                number: float = size
+            elif name in MULTIPLIED and value.endswith("x"):
+                number = float(value[:-1])
             else:
                 raise ValueError
-            if (
-                not math.isfinite(given[name])
-                or given[name] < 0
-                or (name == "bandwidth" and given[name] == 0)
-            ):
+            if name == "rate":  # of messages: the inverse of the gap between them
+                name, number = "gap", 1 / number if number else math.inf
+            if not 0 <= number < math.inf or (number == 0 and name == "bandwidth"):
                 raise ValueError
         except ValueError:
             raise Failure(USAGE, f"--what {text} is not understood; write {WHATS}") from None
+        given[name] = number
     return Factors(**given)
 
 

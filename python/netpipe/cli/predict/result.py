@@ -40,6 +40,7 @@ def as_json(
                     for (name, ranks), count in one.missing.items()
                 ],
                 "beyond": one.beyond,
+                "beyond_between_hosts": one.beyond_far,
             }
             for one in found.variants
         ],

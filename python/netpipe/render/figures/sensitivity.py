@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many times as long a program takes if latency, overhead or bandwidth is several times as large or small: the time
-in MPI and the whole run, for each variant.
+"""How many times as long a program takes if latency, overhead, bandwidth or gap is several times as large or small: the
+time in MPI and the whole run, for each variant.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
 
 TITLE = "Sensitivity of a program to the network"
-FACTOR = "latency, overhead or bandwidth, times as large"
+FACTOR = "latency, overhead, bandwidth or gap, times as large"
 BAND = "what the curves, the launches and the model leave open"
 PARTS = {"whole": "whole run", "mpi": "time in MPI"}
 
 
 @figure(
-    "a program's time over latency, overhead and bandwidth that are several times as large; needs a profile",
+    "a program's time over latency, overhead, bandwidth and gap that are several times as large; needs a profile",
     place=90,
     paper="the tolerance curves of LLAMP (SC'24)",
 )

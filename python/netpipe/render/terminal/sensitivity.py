@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from netpipe.prediction.runs import BETWEEN
 from netpipe.prediction.sensitivity import REACH
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import TIME_STEPS, bracketed_text, digits, percent_text, size_text, time_text
@@ -25,10 +27,10 @@ def print_sensitivities(out: Console, found: Sensitivities) -> None:
     for one in found.variants:
         out.print()
         out.print(one.variant, style="bold")
-        out.print(tolerance_table(one))
-        for part, heading in HEADINGS.items():
-            out.print()
-            out.print(step_table(one, part, heading))
+        for place, table in enumerate(tables(one, out.width)):
+            if place:
+                out.print()
+            out.print(table)
         out.print()
         for sentence in sentences(one):
             print_paragraph(out, "·", "dim", sentence)
@@ -36,28 +38,41 @@ def print_sensitivities(out: Console, found: Sensitivities) -> None:
         print_paragraph(out, "!", "yellow", note)
 
 
-def tolerance_table(one: Sensitivity) -> Rows:
+def tables(one: Sensitivity, width: int) -> Iterator[Rows]:
+    """All parameters beside each other, or in two halves where there is not room for that."""
+    makers: list[Callable[[Sequence[Parameter]], Rows]] = [partial(tolerance_table, one)]
+    makers += [partial(step_table, part, heading) for part, heading in HEADINGS.items()]
+    half = len(one.parameters) // 2
+    for made in makers:
+        whole = made(one.parameters)
+        if whole.fits(width) or not half:
+            yield whole
+        else:
+            yield from (made(one.parameters[:half]), made(one.parameters[half:]))
+
+
+def tolerance_table(one: Sensitivity, parameters: Sequence[Parameter]) -> Rows:
     """Which parameter takes how much of the time, and what each may become before the program is slower."""
-    table = Rows(("", "left"), *((parameter.name, "right") for parameter in one.parameters))
-    for heading, *cells in tolerance_rows(one):
+    table = Rows(("", "left"), *((parameter.name, "right") for parameter in parameters))
+    for heading, *cells in tolerance_rows(one, parameters):
         table.add_row(heading, *cells)
     return table
 
 
-def tolerance_rows(one: Sensitivity) -> list[tuple[str, ...]]:
-    rows = [("share", *(share_interval(parameter.share) for parameter in one.parameters))]
-    for place, first in enumerate(one.parameters[0].tolerances):
-        cells = (tolerance_text(one, parameter, parameter.tolerances[place]) for parameter in one.parameters)
+def tolerance_rows(one: Sensitivity, parameters: Sequence[Parameter]) -> list[tuple[str, ...]]:
+    rows = [("share", *(share_interval(parameter.share) for parameter in parameters))]
+    for place, first in enumerate(parameters[0].tolerances):
+        cells = (tolerance_text(one, parameter, parameter.tolerances[place]) for parameter in parameters)
         rows.append((f"{100 * first.slower:g} % slower", *cells))
     return rows
 
 
-def step_table(one: Sensitivity, part: str, heading: str) -> Rows:
+def step_table(part: str, heading: str, parameters: Sequence[Parameter]) -> Rows:
     """The time at each factor, over that at 1."""
-    table = Rows((heading, "right"), *((parameter.name, "right") for parameter in one.parameters))
-    for place, step in enumerate(one.parameters[0].steps):
+    table = Rows((heading, "right"), *((parameter.name, "right") for parameter in parameters))
+    for place, step in enumerate(parameters[0].steps):
         if step.factor != 1:
-            there: Sequence[Estimate] = [getattr(each.steps[place], part) for each in one.parameters]
+            there: Sequence[Estimate] = [getattr(each.steps[place], part) for each in parameters]
             table.add_row(f"{step.factor:g} ×", *map(times_interval, there))
     return table
 
@@ -96,7 +111,7 @@ def tolerance_text(one: Sensitivity, parameter: Parameter, tolerance: Tolerance)
 def sentences(one: Sensitivity) -> list[str]:
     """Which parameter matters, and what the time in MPI has besides them."""
     said = [matters(one)]
-    rest = f"{percent_text(one.rest)} of the time in MPI is none of the three"
+    rest = f"{percent_text(one.rest)} of the time in MPI depends on none of these"
     if one.unexplained is None:
         said.append(f"{rest}: waiting for computation of other ranks, first messages")
     elif one.unexplained > 0:
@@ -110,9 +125,9 @@ def sentences(one: Sensitivity) -> list[str]:
             f"{percent_text(-one.unexplained)} more than the profile"
         )
     said.append(
-        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}; shares are of the time in MPI; "
-        "slower is the whole run, if one of the three gets that much worse; the other tables have times over those at "
-        "1 ×"
+        f"latency is {time_text(one.latency_ns)} for {size_text(one.latency_bytes)}"
+        f"{BETWEEN if one.between_hosts else ''}; shares are of the time in MPI; slower is the whole run, if one "
+        "parameter gets that much worse; the other tables have times over those at 1 ×"
     )
     return said
 
@@ -121,7 +136,7 @@ def matters(one: Sensitivity) -> str:
     """The parameter that takes the largest share, if its interval is above those of the others."""
     first, second, *_ = sorted(one.parameters, key=lambda parameter: -parameter.share.value)
     if all(each.share.high < LEAST_SHARE for each in one.parameters):
-        return f"none of the three matters: each has less than {percent_text(LEAST_SHARE)} of the time in MPI"
+        return f"none of these matters: each has less than {percent_text(LEAST_SHARE)} of the time in MPI"
     if first.share.low > max(each.share.high for each in one.parameters if each is not first):
         return f"{first.name} matters most: {percent_text(first.share.value)} of the time in MPI"
     return f"undecided which matters most: the intervals of {first.name} and {second.name} meet"

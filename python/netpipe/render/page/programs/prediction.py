@@ -132,6 +132,6 @@ def _dependence(one: Sensitivity) -> Dependence:
     return Dependence(
         one.variant,
         tuple(replace(each, title=_title(each.title, one)) for each in charts([figure.of([one])])),
-        Table(columns, tuple(tolerance_rows(one))),
+        Table(columns, tuple(tolerance_rows(one, one.parameters))),
         tuple(map(_sentence, sentences(one))),
     )
