@@ -315,11 +315,14 @@ def test_ranks_are_bound_where_each_can_have_a_processor(
     assert "this process cannot use processor 4095" in said.err
 
 
-def test_a_setting_of_netpipes_own_calls_is_refused(apps: Apps, with_mpis: Mpis, pretending: Path) -> None:
+@pytest.mark.parametrize("setting", ["op=isend", "memory=cuda"])
+def test_a_setting_of_netpipes_own_calls_is_refused(
+    apps: Apps, with_mpis: Mpis, pretending: Path, setting: str
+) -> None:
     with_mpis.need(LIBRARY)
-    said = apps("pretend", "--on", f"mpi@{LIBRARY}:op=isend", "--ranks", "2")
+    said = apps("pretend", "--on", f"mpi@{LIBRARY}:{setting}", "--ranks", "2")
     assert (said.code, said.out) == (2, "")
-    assert "op=isend says how netpipe calls the library; a program makes its own calls" in said.err
+    assert f"{setting} says how netpipe calls the library; a program makes its own calls" in said.err
 
 
 def test_the_command_of_a_dry_run_does_what_a_run_does(apps: Apps, with_mpis: Mpis) -> None:

@@ -246,6 +246,7 @@ def check_cells(measure: Runner, cells: Cells, variant: str, patterns: list[str]
                         "tcp:tls",
                         "udp:ip",
                         "grpc:security",
+                        "ucx:memory=cuda",
                     )
                 )
             ]

@@ -119,6 +119,13 @@ def test_a_thread_level_that_it_does_not_have_is_refused_before_it_starts(level:
     assert refusal(f"{NAME}:thread=single") == ""
 
 
+@pytest.mark.usefixtures("netpipe")
+def test_memory_of_a_device_is_refused_before_it_starts() -> None:
+    assert "cannot take memory=cuda: the simulated machine has no CUDA device" in refusal(
+        f"{NAME}:memory=cuda"
+    )
+
+
 def test_another_machine_is_a_file(netpipe: Netpipe, tmp_path: Path) -> None:
     (tmp_path / "far.xml").write_text(PLATFORM.format(last=1).replace('lat="1us"', 'lat="100us"'))
     near = netpipe(NAME, "--sizes", "8", "--budget", "0.2")

@@ -60,6 +60,15 @@ static inline np_status np_cuda_open(struct np_cuda_device* d, const struct np_c
   return NP_OK;
 }
 
+/* The same, of the device that an option asks for. wanted -1: the ranks of a host have its devices in turn, and place
+ * is which of them this one is, counted from 0. */
+static inline np_status np_cuda_open_for(struct np_cuda_device* d, const struct np_cuda* cuda, const np_context* to,
+                                         int wanted, int place) {
+  int devices = 0;
+  const np_status status = np_cuda_start(cuda, &devices, to->message, to->message_bytes);
+  return status == NP_OK ? np_cuda_open(d, cuda, to, wanted >= 0 ? wanted : place % devices) : status;
+}
+
 static inline void np_cuda_close(struct np_cuda_device* d) {
   if (d->context) d->cuda->cuDevicePrimaryCtxRelease_v2(d->device);
   d->context = NULL; /* NOLINT(modernize-use-nullptr): C */
@@ -69,6 +78,15 @@ static inline void np_cuda_close(struct np_cuda_device* d) {
 static inline np_status np_cuda_use(const struct np_cuda_device* d) {
   NP_CUDA_TRY(d, cuCtxSetCurrent(d->context), "cuCtxSetCurrent");
   return NP_OK;
+}
+
+/* The facts by which a record names it. */
+static inline void np_cuda_describe(const struct np_cuda_device* d, np_emit emit, void* to) {
+  char name[256] = "";
+  np_emit_integer(emit, to, "device", d->number, "");
+  if (d->cuda->cuDeviceGetName(name, (int)sizeof name, d->device) == CUDA_SUCCESS) {
+    np_emit_text(emit, to, "device_name", name);
+  }
 }
 
 static inline CUdeviceptr np_cuda_address(const void* memory) { return (CUdeviceptr)(uintptr_t)memory; }

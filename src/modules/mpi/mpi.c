@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 
 #include "mpi_collectives.h"
+#include "mpi_device.h"
 #include "mpi_families.h" /* written by `netpipe modules add`: the families that this build serves */
 #include "mpi_found.h"
 #include "mpi_one_sided.h"
@@ -61,6 +62,7 @@ static void mpi_close(np_endpoint* e) {
       if (e->grids[i] != MPI_COMM_NULL) MPI_Comm_free(&e->grids[i]);
     }
     end_mpi();
+    np_cuda_close(&e->device);
   }
   /* After a failure the library may still write into what it was given; the process is about to end anyway. */
   if (!e->initialised || !e->broken) {
@@ -163,9 +165,11 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   e->window_kind = (int)number_of(s, "window");
   e->flush = (int)number_of(s, "flush");
   e->atomics = (int)number_of(s, "atomics");
+  e->on_device = number_of(s, "memory") == MEMORY_CUDA;
+  e->has_signals = e->flush != FLUSH_LOCAL && !e->on_device;
   if (e->window_kind == WINDOW_AUTO) e->window_kind = WINDOW_CREATE;
 #if HAVE_MPI_3
-  if (number_of(s, "window") == WINDOW_AUTO && e->one_sided) e->window_kind = WINDOW_ALLOCATE;
+  if (number_of(s, "window") == WINDOW_AUTO && e->one_sided && !e->on_device) e->window_kind = WINDOW_ALLOCATE;
   e->window_memory = e->window_kind == WINDOW_ALLOCATE || e->window_kind == WINDOW_SHARED;
 #endif
   e->window_memory |= e->one_sided;
@@ -181,7 +185,9 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   np_status status = check_options(e);
   if (status == NP_OK) status = find_settings(&e->settings);
   if (status == NP_OK) status = export_settings(s);
+  if (status == NP_OK && e->on_device) status = find_driver(e);
   if (status == NP_OK) status = initialise(e);
+  if (status == NP_OK && e->on_device) status = open_device(e);
   const int tools = status == NP_OK && begin_tools();
   if (status == NP_OK) allow_threads(e);
   if (status == NP_OK) status = check_settings(s);
@@ -191,6 +197,7 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
   if (status == NP_OK && e->one_sided) {
     status = open_one_sided(e);
     if (status == NP_OK) status = check_found(e);
+    if (status == NP_OK) status = check_device_windows(e, NP_USAGE);
   }
   if (status == NP_OK) e->found.through = look_beneath(e, e->found.transport, e->one_sided);
   end_tools(tools);
@@ -208,8 +215,9 @@ static np_status mpi_open(const np_context* context, np_endpoint** endpoint) {
 
 /* For a program that makes its own calls: how this module makes its own is no setting of the library. */
 static np_status mpi_environment(const np_context* context, np_emit emit, void* to) {
-  static const char* const own[] = {"op",   "reuse", "waitall", "partitions", "sync",  "window",  "any_source",
-                                    "type", "block", "stride",  "thread",     "flush", "atomics", NULL};
+  static const char* const own[] = {"op",         "reuse",  "waitall",     "partitions", "sync",   "window",
+                                    "any_source", "type",   "block",       "stride",     "thread", "flush",
+                                    "atomics",    "memory", "cuda_device", NULL};
   struct settings s = {.context = context, .library = the_library(), .table = the_options()};
   for (const char* const* name = own; *name != NULL; ++name) {
     const int place = place_of_option(s.table, *name);
@@ -277,6 +285,13 @@ static np_status mpi_bootstrap(np_endpoint* e, np_bootstrap* bootstrap) {
 static np_status mpi_limits(np_endpoint* e, np_limits* limits) {
   limits->max_message_bytes = most_bytes(e);
   limits->empty = limits->any_memory = !e->one_sided;
+  if (e->on_device) {
+    if (limits->size < sizeof(np_limits)) {
+      return fail(e->context, NP_UNSUPPORTED, "memory=cuda needs a netpipe that is not older than the module");
+    }
+    limits->outgoing_memory = limits->incoming_memory = DEVICE_MEMORY;
+    limits->any_memory = 0;
+  }
   if (e->op == OP_BSEND) limits->max_message_bytes = e->bsend_bytes - MPI_BSEND_OVERHEAD;
   if ((e->library.quirks & EAGER_BOUNDS_PSCW) != 0 && e->one_sided && e->sync == SYNC_PSCW && e->op != OP_GET) {
     limits->max_message_bytes = e->library.family->eager_bytes(&e->settings, e->found.transport);
@@ -296,6 +311,7 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
   for (size_t i = 0; i < sizeof levels / sizeof *levels; ++i) {
     if (levels[i].level == e->thread_level) np_emit_text(emit, to, "thread_given", levels[i].name);
   }
+  if (e->on_device) describe_device(e, emit, to);
   describe_found(e, emit, to);
   char* const all = calloc(1, sizeof e->settings.all);
   size_t used = 0;
@@ -314,7 +330,8 @@ static void mpi_describe(np_endpoint* e, np_emit emit, void* to) {
     np_emit_text(emit, to, "memory_model", !HAVE_MPI_3 ? "not told" : e->separate ? "separate" : "unified");
   }
   if (e->windows_found != FOUND_NOTHING) {
-    np_emit_text(emit, to, "window_transport_found", found_words[e->windows_found]);
+    np_emit_text(emit, to, e->on_device ? "window_transport_found_of_host_memory" : "window_transport_found",
+                 found_words[e->windows_found]);
   }
   if (e->op == OP_BSEND) np_emit_integer(emit, to, "bsend_buffer_bytes", (int64_t)e->bsend_bytes, "bytes");
 }
@@ -387,7 +404,7 @@ static const np_collectives collectives = {
     .size = sizeof(np_collectives), .prepare = mpi_prepare_collective, .release = mpi_release_collective};
 static const np_memory window_memory = {
     .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = mpi_alloc, .free = mpi_free};
-static const np_memory* const memories[] = {&window_memory, NULL};
+static const np_memory* const memories[] = {[HOST_MEMORY] = &window_memory, [DEVICE_MEMORY] = &device_memory, NULL};
 
 static struct binding* the_binding(void) {
   static struct binding binding;

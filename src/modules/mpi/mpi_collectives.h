@@ -301,6 +301,10 @@ static np_status check_plan(const np_endpoint* e, const np_collective_plan* plan
     return fail(e->context, NP_UNSUPPORTED, "op=%s is about messages; collective operations are plain or op=persistent",
                 text_of(&e->settings, "op"));
   }
+  if (e->on_device && (plan->requests || e->op == OP_PERSISTENT)) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "memory=cuda: libraries promise blocking collective operations alone for memory of a device");
+  }
   if (plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD) {
     return fail(e->context, NP_UNSUPPORTED, "a datatype or a reduction that this module does not know");
   }

@@ -5,6 +5,7 @@
 #ifndef NETPIPE_MPI_ENDPOINT_H
 #define NETPIPE_MPI_ENDPOINT_H
 
+#include "kit/cuda_memory.h"
 #include "library/mpi_settings.h"
 
 enum { TAG_MESSAGE = 1, TAG_READY = 2, TAG_CONTROL = 3 };
@@ -124,9 +125,16 @@ struct np_endpoint {
   MPI_Comm grids[MOST_DIMENSIONS]; /* of all ranks, for neighbours, by dimensions; made when a pattern asks */
   int peers[2];                    /* of the last message sent and received; -1: none yet */
 
+  /* memory=cuda */
+  int on_device;
+  struct np_cuda cuda;
+  struct np_cuda_device device;
+  char takes_device[80]; /* what was asked whether the library takes such memory, and the answer */
+
   /* one-sided */
   int one_sided, sync, window_kind; /* one_sided: messages are one-sided transfers */
   int flush, atomics;               /* how patterns complete their transfers and fetch words */
+  int has_signals;                  /* a signal can follow a put */
   int window_memory;                /* message memory is allocated with a window */
   int windows_found; /* what carries the transfers of patterns that put or get; FOUND_NOTHING: not known */
   int separate;      /* the library may keep a second copy of a window for other ranks */

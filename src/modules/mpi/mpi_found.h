@@ -297,8 +297,10 @@ static void describe_below(np_endpoint* e, np_emit emit, void* to) {
 static void describe_found(np_endpoint* e, np_emit emit, void* to) {
   const struct found* const found = &e->found;
   char text[320];
-  np_emit_text(emit, to, "transport_found", found_words[found->transport]);
-  describe_below(e, emit, to);
+  /* What was observed were messages of the host: those of a device may take another way (CUDA IPC, GPUDirect). */
+  np_emit_text(emit, to, e->on_device ? "transport_found_of_host_memory" : "transport_found",
+               found_words[found->transport]);
+  if (!e->on_device) describe_below(e, emit, to);
   if (found->transport == FOUND_TCP) {
     np_emit_integer(emit, to, "connections", found->connections, "");
     np_emit_integer(emit, to, "sndbuf_kernel_bytes", found->sndbuf, "bytes");

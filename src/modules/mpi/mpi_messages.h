@@ -37,6 +37,9 @@ static COLD np_status lacks_threads(np_endpoint* e) {
 static COLD np_status ask_for_thread(np_endpoint* e, int peer) {
   if (!of_thread(e, peer)) return NP_OK;
   if (e->thread_level < MPI_THREAD_MULTIPLE) return lacks_threads(e);
+  if (e->on_device) {
+    return fail(e->context, NP_UNSUPPORTED, "memory=cuda: the device is current in one thread of a rank alone");
+  }
   if (!e->threaded) {
     return fail(e->context, NP_UNSUPPORTED,
                 "several threads send at once with op=send, isend and ssend of plain bytes to a named rank: leave out "
@@ -287,6 +290,10 @@ static np_status make_ahead(np_endpoint* e, int direction, size_t bytes, const n
 static np_status mpi_prepare(np_endpoint* e, const np_visit* visit) {
   SHAPE_OR_RETURN(e, visit->bytes, shape);
   (void)shape;
+  if (e->on_device) {
+    const np_status status = np_cuda_use(&e->device);
+    if (status != NP_OK) return status;
+  }
   for (int i = FOR_SEND; e->op == OP_PARTITIONED && i <= FOR_RECV; ++i) {
     MPI_OR_RETURN(e, drop_requests(e->stores[i]), "MPI_Request_free");
   }
@@ -338,7 +345,8 @@ static np_status recv_of_any_thread(np_endpoint* e, int peer, void* data, size_t
 /* Once the library has said what level it gives. One more comparison then stands before a plain MPI_Send. */
 static void allow_threads(np_endpoint* e) {
   const int plain = e->op == OP_SEND || e->op == OP_ISEND || e->op == OP_SSEND;
-  e->threaded = e->thread_level == MPI_THREAD_MULTIPLE && plain && e->type == TYPE_BYTES && !e->any_source;
+  e->threaded =
+      e->thread_level == MPI_THREAD_MULTIPLE && plain && e->type == TYPE_BYTES && !e->any_source && !e->on_device;
   if (!e->threaded) return;
   e->direct_bytes = 0;
   e->send = send_of_any_thread;

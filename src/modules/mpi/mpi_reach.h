@@ -49,6 +49,7 @@ static np_status mpi_expose(np_endpoint* e, void* memory, size_t bytes, np_regio
                 text_of(&e->settings, "op"));
   }
   np_status status = look_at_windows(e);
+  if (status == NP_OK) status = check_device_windows(e, NP_UNSUPPORTED);
   if (status != NP_OK) return status;
   struct window* w = window_of(e, memory);
   const int made = w == NULL;

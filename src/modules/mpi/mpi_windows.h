@@ -297,6 +297,15 @@ static void close_one_sided(np_endpoint* e) {
   free(e->far);
 }
 
+/* memory=cuda: refuses, with this status, windows over memory of a device that do not work. */
+static np_status check_device_windows(np_endpoint* e, np_status otherwise) {
+  if (!e->on_device || look_beneath(e, e->found.transport, 1) != THROUGH_UCX) return NP_OK;
+  return fail(e->context, otherwise,
+              "memory=cuda: the windows of %s go through UCX with these settings, which Open MPI's documentation "
+              "excludes for memory of a device: choose another transport",
+              e->library.version);
+}
+
 /* ---------------------------------------------------------------------------------------------- message memory */
 
 /* Two-sided messages get the memory that netpipe would allocate itself. */

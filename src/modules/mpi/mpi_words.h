@@ -95,6 +95,10 @@ static np_status mpi_set(np_endpoint* e, int peer, const np_region* target, size
 
 /* What cannot be had with these settings is refused on all ranks: none of them may wait for another. */
 static np_status whole_words(np_endpoint* e) {
+  if (e->on_device) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "memory=cuda: no library promises MPI_Accumulate or atomic operations for memory of a device");
+  }
   if (e->type == TYPE_BYTES) return NP_OK;
   return fail(e->context, NP_UNSUPPORTED,
               "type=%s: these operations are on whole numbers, and not on a derived datatype",
@@ -149,7 +153,10 @@ static np_status mpi_accumulate(np_endpoint* e, int peer, const double* source, 
 
 static np_status can_signal(np_endpoint* e) {
   if (e->active == NULL) return fail(e->context, NP_UNSUPPORTED, "a signal in a visit that does not put");
-  if (e->flush != FLUSH_LOCAL) return NP_OK;
+  if (e->on_device) {
+    return fail(e->context, NP_UNSUPPORTED, "memory=cuda: a signal would be a word in memory that nobody can poll");
+  }
+  if (e->has_signals) return NP_OK;
   return fail(e->context, NP_UNSUPPORTED,
               "flush=local does not tell when the bytes are there, so no signal can follow them");
 }
@@ -181,7 +188,7 @@ static COLD np_status await_room(np_endpoint* e, struct window* w, int peer, str
 static np_status mpi_put_signal(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
                                 size_t bytes, uint64_t value) {
   SHAPE_OR_RETURN(e, bytes, shape);
-  if (UNLIKELY(e->flush == FLUSH_LOCAL || e->active == NULL)) return can_signal(e);
+  if (UNLIKELY(!e->has_signals || e->active == NULL)) return can_signal(e);
   ENTER_OR_RETURN(e, target, offset, bytes);
   struct window* const w = e->active;
   struct signals* const with = &w->signals[peer];
@@ -199,7 +206,7 @@ static np_status mpi_put_signal(np_endpoint* e, int peer, const void* source, co
 
 static np_status mpi_await_signal(np_endpoint* e, int peer, uint64_t* value) {
   struct window* const w = e->active;
-  if (UNLIKELY(e->flush == FLUSH_LOCAL || w == NULL)) return can_signal(e);
+  if (UNLIKELY(!e->has_signals || w == NULL)) return can_signal(e);
   if (UNLIKELY(w->epoch != EPOCH_LOCKED)) { /* memory may be looked at in an epoch only */
     const np_status status = lock_window(e, w);
     if (status != NP_OK) return status;

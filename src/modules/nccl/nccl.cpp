@@ -3,7 +3,6 @@
 // messages lie in its memory.
 #include <pthread.h>
 
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -45,11 +44,8 @@ np_status begin(np_endpoint& e) {
   const np_context* const context = e.context;
   np_status s = load(e.nccl, context->message, context->message_bytes);
   if (s == NP_OK) s = np_cuda_load(&e.cuda, context->message, context->message_bytes);
-  int devices = 0;
-  if (s == NP_OK) s = np_cuda_start(&e.cuda, &devices, context->message, context->message_bytes);
-  if (s != NP_OK) return s;
   const auto wanted = static_cast<int>(context->options[kDevice].number);
-  s = np_cuda_open(&e.device, &e.cuda, context, wanted >= 0 ? wanted : context->rank % devices);
+  if (s == NP_OK) s = np_cuda_open_for(&e.device, &e.cuda, context, wanted, context->rank);
   if (s != NP_OK) return s;
   e.waiting.reserve(kMostInGroup);
   e.needed.resize(static_cast<size_t>(context->nranks));
@@ -143,14 +139,10 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t* by
 }
 
 void describe(np_endpoint* e, np_emit emit, void* to) {
-  std::array<char, 256> name{};
   int version = 0;
   np_emit_text(emit, to, "wait", np_waiting_word(e->context->oversubscribed != 0 ? NP_WAIT_YIELD : NP_WAIT_POLL));
   np_emit_text(emit, to, "receives", "when waited for");  // none is posted ahead, whatever the pattern
-  np_emit_integer(emit, to, "device", e->device.number, "");
-  if (e->cuda.cuDeviceGetName(name.data(), name.size(), e->device.device) == CUDA_SUCCESS) {
-    np_emit_text(emit, to, "device_name", name.data());
-  }
+  np_cuda_describe(&e->device, emit, to);
   if (e->nccl.version(&version) == ncclSuccess) {
     // 2.9 and later: 2.32.3 is 23203
     const std::string text = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +

@@ -19,6 +19,7 @@
 #include "ucx_endpoint.h"
 #include "ucx_facts.h"
 #include "ucx_log.h"
+#include "ucx_memory.h"
 #include "ucx_messages.h"
 #include "ucx_one_sided.h"
 #include "ucx_options.h"
@@ -63,12 +64,18 @@ void close(np_endpoint* e) {
   }
   for (const Allocation& one : e->memory) release_memory(e, one);
   if (e->library != nullptr) ucp_cleanup(e->library);
+  np_cuda_close(&e->device);
   delete e;
 }
 
 void prepare_calls(np_endpoint* e) {
   e->whole.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   e->whole.flags = UCP_STREAM_RECV_FLAG_WAITALL;
+  for (ucp_request_param_t* one : {&e->message, &e->whole}) {
+    if (!e->on_device) continue;
+    one->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    one->memory_type = UCS_MEMORY_TYPE_CUDA;
+  }
   e->atomic.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
   e->atomic.datatype = ucp_dt_make_contig(sizeof(uint64_t));
   e->atomic_post.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
@@ -90,18 +97,22 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   e->spin_ns = e->option(kSpin) * 1000;
   e->only_looks = e->mode == Wait::poll && context->oversubscribed == 0 && e->option(kErrors) == 0;
   e->own_tag = static_cast<uint64_t>(context->rank);
+  e->on_device = static_cast<Memory>(e->option(kMemory)) == Memory::cuda;
   e->to.resize(ranks);
   e->inboxes.resize(ranks);
   prepare_calls(e.get());
   Log::take();
-  if (const np_status s = open_library(e.get()); s != NP_OK) return s;
+  np_status status = e->on_device ? open_device(e.get()) : NP_OK;
+  if (status == NP_OK) status = open_library(e.get());
+  if (status == NP_OK && e->on_device) status = check_memory_types(e.get());
+  if (status != NP_OK) return status;
   if (const np_status s = take_active_messages(e.get()); s != NP_OK) return s;
   if (e->mode != Wait::poll) {
-    const ucs_status_t status = ucp_worker_get_efd(e->worker, &e->event);
-    if (status != UCS_OK) {
+    const ucs_status_t has_event = ucp_worker_get_efd(e->worker, &e->event);
+    if (has_event != UCS_OK) {
       return fail(context, NP_UNSUPPORTED,
                   "ucx: wait=%s: these transports have no event to sleep on (%s); take wait=poll", e->text(kWait),
-                  ucs_status_string(status));
+                  ucs_status_string(has_event));
     }
   }
   e->sockets_before = tcp_connections();  // nobody knows the address yet
@@ -156,14 +167,25 @@ np_status join(np_endpoint* e, int peer, const void* there) {
 }
 
 // One byte around the ring of all ranks: newer versions choose the protocols of an operation when it is first used.
-np_status greet(np_endpoint* e) {
+// bytes: where it starts and where it lands.
+np_status greet(np_endpoint* e, char* bytes) {
   const int nranks = e->context->nranks, rank = e->context->rank;
-  char out = 0, in = 0;
   np_request request;
-  np_status status = kMessages.isend(e, (rank + 1) % nranks, &out, 1, 1, &request, 1);
-  if (status == NP_OK) status = kMessages.recv(e, (rank + nranks - 1) % nranks, &in, 1);
+  np_status status = kMessages.isend(e, (rank + 1) % nranks, bytes, 1, 1, &request, 1);
+  if (status == NP_OK) status = kMessages.recv(e, (rank + nranks - 1) % nranks, bytes + 1, 1);
   const np_status sent = wait(e, &request, 1);
   return status == NP_OK ? sent : status;
+}
+
+// From memory of the kind that messages are in.
+np_status greet(np_endpoint* e) {
+  char here[2] = {};
+  void* there = nullptr;
+  if (!e->on_device) return greet(e, here);
+  if (const np_status s = np_cuda_alloc(&e->device, sizeof here, &there); s != NP_OK) return s;
+  const np_status status = greet(e, static_cast<char*>(there));
+  if (!e->broken) np_cuda_free(&e->device, there);
+  return status;
 }
 
 // The barrier makes UCX connect what it has chosen, here and not in the first message.
@@ -182,7 +204,13 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t*) {
 }
 
 np_status limits(np_endpoint* e, np_limits* limits) {
-  limits->any_memory = 1;
+  limits->any_memory = e->on_device ? 0 : 1;
+  if (e->on_device) {
+    if (limits->size < sizeof(np_limits)) {
+      return fail(e->context, NP_UNSUPPORTED, "ucx: memory=cuda needs a netpipe that is not older than the module");
+    }
+    limits->outgoing_memory = limits->incoming_memory = kDeviceMemory;
+  }
   limits->delivers = e->leaves ? 0 : 1;
   limits->empty = e->api != Api::stream ? 1 : 0;  // nothing of a stream is nothing
   return NP_OK;
@@ -207,7 +235,6 @@ const char* version() {
 }
 
 const np_module* module_table() {
-  static constexpr const np_memory* memories[] = {&kLayerMemory, nullptr};
   static const np_module table = {
       .magic = NP_MAGIC,
       .abi = NP_ABI,
@@ -229,7 +256,7 @@ const np_module* module_table() {
       .crosses_hosts = 1,
       .messages = &kMessages,
       .one_sided = &kOneSided,
-      .memories = memories,
+      .memories = kMemories,
       .probe = probe,
       .open = open,
       .close = close,
@@ -241,6 +268,8 @@ const np_module* module_table() {
       .barrier = barrier,
       .describe = describe,
       .read_counters = read_counters,
+      // Another endpoint of this process may have a device of its own.
+      .prepare = [](np_endpoint* e, const np_visit*) { return e->on_device ? np_cuda_use(&e->device) : NP_OK; },
   };
   return &table;
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/cuda_memory.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "ucx_log.h"
@@ -58,6 +59,7 @@ struct Allocation {
   char* base;
   size_t bytes;
   ucp_mem_h handle;  // nullptr: ordinary pages
+  bool on_device;
 };
 
 // An active message that came before its receive, or in the pool.
@@ -95,8 +97,8 @@ struct np_endpoint {
   uint64_t own_tag = 0;
   size_t stream_bytes = 0;  // where UCX says how much came, which is what was asked for
 
-  // How calls are made: with nothing to be said, for streams, for atomics.
-  ucp_request_param_t plain{}, whole{}, atomic{}, atomic_post{};
+  // How calls are made: with nothing to be said, for messages, for receives of streams, for atomics.
+  ucp_request_param_t plain{}, message{}, whole{}, atomic{}, atomic_post{};
   uint64_t dropped = 0;  // what an atomic set returns
 
   std::vector<netpipe::ucx::Inbox> inboxes;                      // by rank
@@ -105,6 +107,10 @@ struct np_endpoint {
   uint64_t barrier_turn = 0, barrier_arrived[netpipe::ucx::kBarrierRounds] = {};
 
   std::vector<netpipe::ucx::Allocation> memory;
+  bool on_device = false;  // memory=cuda
+  np_cuda cuda{};
+  np_cuda_device device{};
+  std::string memory_types;  // that UCX moves here: "host, cuda"
   std::vector<netpipe::ucx::Setting> settings;
   std::vector<netpipe::ucx::Resource> resources;
   std::vector<int> sockets_before, sockets;  // TCP connections that are not, and that are UCX's

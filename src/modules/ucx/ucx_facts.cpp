@@ -79,10 +79,11 @@ void read_lines(const std::vector<std::string>& all, Protocols& found) {
   }
 }
 
-// Whether a table is about plain calls of this: those "(fast-completion)", "(multi)" and "with reply flag" are others.
-bool is_about(const std::string& line, const std::string& call) {
-  for (const char* plain : {"*() from host", "* from host", "*() into host", "* into host"}) {
-    if (line.find(call + plain) != std::string::npos) return true;
+// Whether a table is about plain calls of this, and messages in this memory ("host", "cuda"): those
+// "(fast-completion)", "(multi)" and "with reply flag" are others.
+bool is_about(const std::string& line, const std::string& call, const std::string& memory) {
+  for (const char* plain : {"*() from ", "* from ", "*() into ", "* into "}) {
+    if (line.find(call + plain + memory) != std::string::npos) return true;
   }
   return false;
 }
@@ -90,12 +91,12 @@ bool is_about(const std::string& line, const std::string& call) {
 // Protocols of the second kind: tables. What one is about stands in its first or second line,
 // "| ... ep_cfg[0] | tagged message by ucp_tag_send*() from host memory |", and then come ranges of sizes,
 // "| 0..788 | eager short | tcp/lo |".
-void read_tables(const std::vector<std::string>& all, Protocols& found) {
+void read_tables(const std::vector<std::string>& all, const std::string& memory, Protocols& found) {
   const char* fact = nullptr;  // whose table it is; the first of each operation counts
   for (const std::string& line : all) {
     const bool begins = line.find("cfg[") != std::string::npos || line.find("cfg#") != std::string::npos;
     if (begins) fact = nullptr;
-    const auto heads = [&](const auto& one) { return is_about(line, one.call); };
+    const auto heads = [&](const auto& one) { return is_about(line, one.call, memory); };
     if (const auto* const one = std::ranges::find_if(kOperations, heads); one != std::end(kOperations)) {
       fact = found.contains(one->fact) ? nullptr : one->fact;
       continue;
@@ -122,7 +123,7 @@ Protocols protocols_of(const np_endpoint* e, int peer) {
   const std::vector<std::string> all = printed(e, peer);
   Protocols found, tables;
   read_lines(all, found);
-  read_tables(all, tables);
+  read_tables(all, e->on_device ? "cuda" : "host", tables);
   for (const auto& [fact, text] : tables) found[fact] = text;  // where there are both these are in force
   return found;
 }
@@ -212,6 +213,10 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_text(emit, to, "api", options[kApi].text);
   if (e->api == Api::am) np_emit_text(emit, to, "deliver", options[kDeliver].text);
   np_emit_text(emit, to, "memory", options[kMemory].text);
+  if (e->on_device) {
+    np_emit_text(emit, to, "memory_types", e->memory_types.c_str());
+    np_cuda_describe(&e->device, emit, to);
+  }
   np_emit_text(emit, to, "errors", options[kErrors].text);
   std::string told, below;
   for (const Lane& lane : lanes_to(e, opposite(e))) {

@@ -150,15 +150,15 @@ void post_receive(np_endpoint* e, int peer, void* data, size_t bytes, np_request
 ucs_status_ptr_t start_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
   ucp_ep_h to = e->to[static_cast<size_t>(peer)];
   if (e->api == Api::tag) [[likely]] {
-    return ucp_tag_send_nbx(to, data, bytes, e->own_tag, &e->plain);
+    return ucp_tag_send_nbx(to, data, bytes, e->own_tag, &e->message);
   }
-  if (e->api == Api::stream) return ucp_stream_send_nbx(to, data, bytes, &e->plain);
-  return ucp_am_send_nbx(to, message_number(e, e->context->rank), nullptr, 0, data, bytes, &e->plain);
+  if (e->api == Api::stream) return ucp_stream_send_nbx(to, data, bytes, &e->message);
+  return ucp_am_send_nbx(to, message_number(e, e->context->rank), nullptr, 0, data, bytes, &e->message);
 }
 
 ucs_status_ptr_t start_receive(np_endpoint* e, int peer, void* data, size_t bytes) {
   if (e->api == Api::tag) [[likely]] {
-    return ucp_tag_recv_nbx(e->worker, data, bytes, static_cast<uint64_t>(peer), kWholeTag, &e->plain);
+    return ucp_tag_recv_nbx(e->worker, data, bytes, static_cast<uint64_t>(peer), kWholeTag, &e->message);
   }
   return ucp_stream_recv_nbx(e->to[static_cast<size_t>(peer)], data, bytes, &e->stream_bytes, &e->whole);
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ucx_one_sided.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
+#include "ucx_memory.h"
 #include "ucx_messages.h"
 
 namespace netpipe::ucx {
@@ -16,54 +13,6 @@ namespace {
 // np_region.word: what is registered here, the peer's memory as UCX names it, and where that is.
 enum RegionWord { kRegistered, kRemoteKey, kRemoteAddress };
 constexpr int64_t kSettleNs = 50'000'000;
-
-// ---------------------------------------------------------------------------------------------- memory
-
-np_status map_memory(np_endpoint* e, void* at, size_t bytes, unsigned flags, ucp_mem_h& handle) {
-  ucp_mem_map_params_t params{};
-  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-  params.address = at;
-  params.length = bytes;
-  params.flags = flags;
-  const ucs_status_t status = ucp_mem_map(e->library, &params, &handle);
-  if (status == UCS_OK) return NP_OK;
-  const std::string said = Log::take();
-  return fail(e->context, status == UCS_ERR_NO_MEMORY ? NP_NO_MEMORY : NP_FAILED,
-              "ucx: cannot %s %zu bytes of memory: %s; UCX says: %s", at == nullptr ? "allocate" : "register", bytes,
-              ucs_status_string(status), said.empty() ? "nothing" : said.c_str());
-}
-
-np_status alloc(np_endpoint* e, size_t bytes, void** memory) {
-  Allocation made{nullptr, bytes, nullptr};
-  if (static_cast<Memory>(e->option(kMemory)) == Memory::pages) {
-    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-      return fail(e->context, NP_NO_MEMORY, "ucx: cannot get %zu bytes of memory: %s", bytes, std::strerror(errno));
-    made.base = static_cast<char*>(at);
-  } else {
-    if (const np_status s = map_memory(e, nullptr, bytes, UCP_MEM_MAP_ALLOCATE, made.handle); s != NP_OK) return s;
-    ucp_mem_attr_t attributes{};
-    attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
-    const ucs_status_t status = ucp_mem_query(made.handle, &attributes);
-    made.base = static_cast<char*>(attributes.address);
-    if (status != UCS_OK || reinterpret_cast<uintptr_t>(made.base) % static_cast<size_t>(getpagesize()) != 0) {
-      ucp_mem_unmap(e->library, made.handle);
-      return fail(e->context, NP_NO_MEMORY,
-                  "ucx: UCX allocated %zu bytes that do not begin at a page; take memory=pages", bytes);
-    }
-  }
-  e->memory.push_back(made);
-  *memory = made.base;
-  return NP_OK;
-}
-
-void free(np_endpoint* e, void* memory, size_t) {
-  if (e->broken) return;  // a transfer that was given up may still be on its way: close() frees it
-  const auto one = std::ranges::find(e->memory, static_cast<char*>(memory), &Allocation::base);
-  if (one == e->memory.end()) return;
-  release_memory(e, *one);
-  e->memory.erase(one);
-}
 
 // ---------------------------------------------------------------------------------------------- regions
 
@@ -130,12 +79,12 @@ bool inside(const np_region* region, size_t offset, size_t bytes) {
 ucs_status_ptr_t start_put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
                            size_t bytes) {
   return ucp_put_nbx(e->to[static_cast<size_t>(peer)], source, bytes, target->word[kRemoteAddress] + offset,
-                     reinterpret_cast<ucp_rkey_h>(target->word[kRemoteKey]), &e->plain);
+                     reinterpret_cast<ucp_rkey_h>(target->word[kRemoteKey]), &e->message);
 }
 ucs_status_ptr_t start_get(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset,
                            size_t bytes) {
   return ucp_get_nbx(e->to[static_cast<size_t>(peer)], target, bytes, source->word[kRemoteAddress] + offset,
-                     reinterpret_cast<ucp_rkey_h>(source->word[kRemoteKey]), &e->plain);
+                     reinterpret_cast<ucp_rkey_h>(source->word[kRemoteKey]), &e->message);
 }
 
 np_status put(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset, size_t bytes) {
@@ -258,7 +207,11 @@ np_status set(np_endpoint* e, int peer, const np_region* target, size_t offset, 
                   "an atomic", peer);
 }
 
-np_atomic_call atomic(np_endpoint*, np_atomic what) {
+np_atomic_call atomic(np_endpoint* e, np_atomic what) {
+  if (e->on_device) {  // where no hardware does it, the processor of the target would follow the address
+    fail(e->context, NP_UNSUPPORTED, "ucx: memory=cuda has no atomics: they are on words in memory of the host");
+    return nullptr;
+  }
   switch (what) {
     case NP_ATOMIC_FETCH_ADD: return fetch_add;
     case NP_ATOMIC_ADD: return add;
@@ -272,14 +225,6 @@ np_atomic_call atomic(np_endpoint*, np_atomic what) {
 
 }  // namespace
 
-void release_memory(np_endpoint* e, const Allocation& one) {
-  if (one.handle != nullptr) {
-    ucp_mem_unmap(e->library, one.handle);
-  } else {
-    munmap(one.base, one.bytes);
-  }
-}
-
 void settle(np_endpoint* e) {
   if (e->broken) return;
   ucs_status_ptr_t begun = ucp_worker_flush_nbx(e->worker, &e->plain);
@@ -290,9 +235,6 @@ void settle(np_endpoint* e) {
   }
   ucp_request_free(begun);
 }
-
-const np_memory kLayerMemory = {
-    .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc, .free = free};
 
 const np_one_sided kOneSided = {
     .size = sizeof(np_one_sided),

@@ -19,6 +19,7 @@ enum Option {
   kSndbuf,
   kRcvbuf,
   kMemory,
+  kCudaDevice,
   kErrors,
   kProtocols,
   kSet,
@@ -28,7 +29,7 @@ enum Option {
 };
 
 enum class Api { tag, stream, am };
-enum class Memory { layer, pages };
+enum class Memory { layer, pages, cuda };
 enum class Deliver { copy, leave };
 
 inline constexpr np_option kTable[kOptions] = {
@@ -56,8 +57,14 @@ inline constexpr np_option kTable[kOptions] = {
      "SO_SNDBUF of UCX's TCP connections; 0 leaves the kernel's autotuning", 1},
     {"rcvbuf", NP_SIZE, "0", 0, INT32_MAX / 2, nullptr, "bytes",
      "SO_RCVBUF of UCX's TCP connections; 0 leaves the kernel's autotuning", 1},
-    {"memory", NP_CHOICE, "layer", 0, 0, "layer|pages", "",
-     "message memory; layer: allocated and registered by UCX (ucp_mem_map); pages: ordinary pages, as from malloc", 1},
+    {"memory", NP_CHOICE, "layer", 0, 0, "layer|pages|cuda", "",
+     "message memory; layer: allocated and registered by UCX (ucp_mem_map); pages: ordinary pages, as from malloc; "
+     "cuda: of a CUDA device, for a UCX that was built for it",
+     0, 0, "cuda with api=am: the receiver would have to copy messages that came eagerly to the device"},
+    {"cuda_device", NP_INT, "-1", -1, 255, nullptr, "",
+     "memory=cuda: number of the device of every rank, as the driver counts them; -1 gives the ranks the devices in "
+     "turn",
+     0, 0, "with memory=layer|pages: only memory=cuda is on a device"},
     {"errors", NP_CHOICE, "none", 0, 0, "none|peer", "",
      "error handling of the endpoints; peer: UCX reports a peer that has gone, and leaves out what cannot (in UCX 1.13 "
      "shared memory and rendezvous over TCP that writes to the peer)",

@@ -12,6 +12,7 @@ static int smpi_is_single(const struct library* l) { return strncmp(l->version, 
 
 static const struct refusal smpi_refusals[] = {
     {"thread", "funneled|serialized|multiple", NULL, NULL, smpi_is_single, "it simulates one thread of each rank"},
+    {"memory", "cuda", NULL, NULL, NULL, "the simulated machine has no CUDA device"},
     {.option = NULL},
 };
 

@@ -17,6 +17,7 @@ enum { WINDOW_AUTO, WINDOW_ALLOCATE, WINDOW_CREATE, WINDOW_DYNAMIC, WINDOW_SHARE
 enum { WINDOW_AUTO, WINDOW_CREATE };
 #endif
 enum { TYPE_BYTES, TYPE_CONTIGUOUS, TYPE_VECTOR, TYPE_INDEXED };
+enum { MEMORY_HOST, MEMORY_CUDA };
 enum { YIELD_AUTO, YIELD_YES, YIELD_NO };
 enum { FLUSH_TARGET, FLUSH_ALL, FLUSH_LOCAL };
 enum { ATOMICS_FETCH_AND_OP, ATOMICS_GET_ACCUMULATE };
@@ -141,6 +142,22 @@ static const np_option first_options[] = {
      .unit = "bytes",
      .help = "type=vector: distance between blocks of a column, a multiple of block",
      .applies_to = NP_USES_MESSAGES | NP_USES_ONE_SIDED},
+#if HAVE_MPI_3
+    {.name = "memory",
+     .type = NP_CHOICE,
+     .default_value = "host",
+     .choices = "host|cuda",
+     .unit = "",
+     .help = "where messages are: in memory of the host, or of a CUDA device, for a library that was built for it"},
+    {.name = "cuda_device",
+     .type = NP_INT,
+     .default_value = "-1",
+     .min = -1,
+     .max = 255,
+     .unit = "",
+     .help = "memory=cuda: number of the device of every rank, as the driver counts them; -1 gives the ranks of a host "
+             "its devices in turn"},
+#endif
     {.name = "thread",
      .type = NP_CHOICE,
      .default_value = "single",
@@ -213,6 +230,10 @@ static const struct refusal common_refusals[] = {
     {"partitions", NULL, "op", TWO_SIDED_OPERATIONS "|put|get|accumulate", NULL, "only op=partitioned has them"},
     {"reuse", NULL, "op", "send|isend|ssend|bsend|rsend|put|get|accumulate", NULL, "only persistent requests are kept"},
     {"op", "partitioned", "type", "contiguous|vector|indexed", NULL, "it sends plain bytes"},
+    /* What Open MPI's documentation names as working with memory of a device, and what it does not. */
+    {"memory", "cuda", "op", "accumulate|partitioned", NULL, "no library promises that for memory of a device"},
+    {"memory", "cuda", "window", "allocate|dynamic|shared", NULL, "only MPI_Win_create takes memory of a device"},
+    {"cuda_device", NULL, "memory", "host", NULL, "only memory=cuda is on a device"},
     {.option = NULL},
 };
 
