@@ -490,7 +490,8 @@ typedef struct np_module {
 
   np_status (*limits)(np_endpoint* endpoint, np_limits* limits);
 
-  /* End requests, whichever group made them. wait ends all of count; test looks at one. */
+  /* End requests, whichever group made them. wait ends all of count; test looks at one. Where messages may be lost,
+   * netpipe waits for each receive by itself, because wait does not say which of several was lost. */
   np_status (*wait)(np_endpoint* endpoint, np_request* requests, size_t count);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 
