@@ -367,7 +367,7 @@ typedef enum np_collective {
   NP_ALLGATHERV = 13,
   NP_ALLTOALLV = 14,
   NP_ALLTOALLW = 15,
-  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. */
+  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. Or as dims says. */
   NP_NEIGHBOR_ALLGATHER = 16,
   NP_NEIGHBOR_ALLTOALL = 17,
   NP_BARRIER = 18
@@ -375,6 +375,11 @@ typedef enum np_collective {
 
 typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
 typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np_reduction;
+
+/* In np_collective_plan.dims: a graph, of NP_GRAPH + degree. Rank r sends to r + 1, r - 1, r + 2, r - 2 and so on, to
+ * `degree` ranks, and receives from r - 1, r + 1, r - 2, r + 2 and so on; each modulo the number of ranks, which is
+ * larger than the degree. A module that knows grids alone returns NP_UNSUPPORTED for more than three dimensions. */
+#define NP_GRAPH 65536u
 
 /* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
  * root sends from source and all others receive into target; all others are as in MPI. */
@@ -386,7 +391,7 @@ typedef struct np_collective_plan {
   int32_t root;           /* where the operation has one */
   uint32_t in_place;      /* 1: the contribution already lies in the target, and source is not read */
   uint32_t requests;      /* 1: it will be called with a request */
-  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks; 0 and 1: a ring */
+  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks (0, 1: a ring), or NP_GRAPH + n */
   uint64_t count;         /* elements that one rank contributes to one other, as in MPI */
   const uint64_t* counts; /* by rank, of operations with a count for each (what it contributes to each other, of
                            * scatterv and reduce_scatter what it gets); of a grid its extents, by dimension; NULL:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "patterns/kit/neighbours.h"
 #include "patterns/kit/verify.h"
@@ -38,6 +39,13 @@ bool has_root(np_collective kind) {
 bool at_root_only(np_collective kind) { return kind == NP_REDUCE || kind == NP_GATHER; }
 bool of_neighbours(np_collective kind) { return kind == NP_NEIGHBOR_ALLGATHER || kind == NP_NEIGHBOR_ALLTOALL; }
 std::size_t dimensions(const Part& part) { return static_cast<std::size_t>(part.options[dims].number) + 1; }
+bool is_graph(const Part& part) { return choice(part, topology); }
+// Of a graph: how many ranks each rank sends to.
+std::size_t degree_of(const Part& part) {
+  const std::int64_t usual = std::min(2, part.nranks - 1);
+  return static_cast<std::size_t>(choice(part, degree) ? part.options[degree].number : usual);
+}
+std::size_t neighbours_of(const Part& part) { return is_graph(part) ? degree_of(part) : 2 * dimensions(part); }
 
 // Whether this rank has its contribution in the target of the i-th operation.
 bool is_in_place(const Part& part, std::uint64_t i) {
@@ -89,9 +97,11 @@ struct Block {
   int rank;
 };
 
-std::vector<Block> of_each_neighbour(const Part& part) {
+std::vector<Block> of_each_neighbour(const Part& part, bool receives) {
   std::vector<Block> all;
-  for (const int rank : grid::neighbours(part.rank, part.nranks, dimensions(part))) {
+  const std::vector<int> ranks = is_graph(part) ? graph::neighbours(part.rank, part.nranks, degree_of(part), receives)
+                                                : grid::neighbours(part.rank, part.nranks, dimensions(part));
+  for (const int rank : ranks) {
     all.push_back({all.size() * part.size_bytes, part.size_bytes, rank});
   }
   return all;
@@ -112,7 +122,7 @@ std::vector<Block> of_each_rank(const Part& part, int as_of) {
 // What this rank contributes; of a scatter, if it were the root. For all alike: rank 0.
 std::vector<Block> blocks_out(const Part& part) {
   switch (kind_of(part)) {
-    case NP_NEIGHBOR_ALLTOALL: return of_each_neighbour(part);
+    case NP_NEIGHBOR_ALLTOALL: return of_each_neighbour(part, false);
     case NP_SCATTER: return of_each_rank(part, -1);
     case NP_ALLTOALL: return of_each_rank(part, part.rank);
     default: return {{0, share(part, part.rank), 0}};
@@ -123,7 +133,7 @@ std::vector<Block> blocks_out(const Part& part) {
 std::vector<Block> blocks_in(const Part& part, int from_root) {
   switch (kind_of(part)) {
     case NP_NEIGHBOR_ALLGATHER:
-    case NP_NEIGHBOR_ALLTOALL: return of_each_neighbour(part);
+    case NP_NEIGHBOR_ALLTOALL: return of_each_neighbour(part, true);
     case NP_GATHER:
     case NP_ALLGATHER:
     case NP_ALLTOALL: return of_each_rank(part, -1);
@@ -225,7 +235,32 @@ std::string unfit_in_place(const Part& part) {
   return {};
 }
 
+std::string unfit_neighbours(const Part& part) {
+  const bool chosen = choice(part, dims) || is_graph(part) || choice(part, degree);
+  if (!chosen) return {};
+  if (!of_neighbours(kind_of(part))) {
+    return "has no neighbours: dims, topology and degree are for neighbor_allgather and neighbor_alltoall";
+  }
+  if (!is_graph(part)) {
+    if (choice(part, degree)) return "has the neighbours of a grid: degree is for topology=graph";
+    return grid::lack(part.nranks, dimensions(part));
+  }
+  if (choice(part, dims)) return "has the neighbours of a graph: dims is for topology=grid";
+  return graph::lack(part.nranks, degree_of(part));
+}
+
+// Of a plan: which ranks are neighbours.
+std::uint32_t neighbours_in_plan(const Part& part) {
+  if (!of_neighbours(kind_of(part))) return 0;
+  return static_cast<std::uint32_t>(is_graph(part) ? NP_GRAPH + degree_of(part) : dimensions(part));
+}
+
 }  // namespace
+
+double degree_of_graph(const Part& part) {
+  if (!of_neighbours(kind_of(part)) || !is_graph(part)) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(degree_of(part));
+}
 
 np_collective operation(const Part& part) { return static_cast<np_collective>(part.options[what].number); }
 bool rotates(const Part& part) { return choice(part, rotate); }
@@ -245,12 +280,7 @@ std::string unfit(const Part& part, const Layer&) {
     return "has the same count for all ranks: counts is for gatherv, scatterv, allgatherv, alltoallv, alltoallw and "
            "reduce_scatter";
   }
-  if (choice(part, dims) && !of_neighbours(kind)) {
-    return "has no neighbours: dims is for neighbor_allgather and neighbor_alltoall";
-  }
-  if (choice(part, dims)) {
-    if (std::string lack = grid::lack(part.nranks, dimensions(part)); !lack.empty()) return lack;
-  }
+  if (std::string lack = unfit_neighbours(part); !lack.empty()) return lack;
   return unfit_in_place(part);
 }
 
@@ -267,7 +297,7 @@ std::uint64_t place_bytes(const Part& part) {
   const auto ranks = static_cast<std::uint64_t>(part.nranks);
   constexpr std::uint64_t most = 1ULL << 62;
   std::uint64_t blocks = 1;
-  if (of_neighbours(kind)) blocks = 2 * dimensions(part);
+  if (of_neighbours(kind)) blocks = neighbours_of(part);
   if (kind == NP_GATHER || kind == NP_ALLGATHER || kind == NP_SCATTER || kind == NP_ALLTOALL ||
       kind == NP_REDUCE_SCATTER_BLOCK) {
     blocks = ranks;
@@ -316,7 +346,7 @@ Operations::Operations(const Stage& s, bool with_request) {
   if (told_each(s) && choice(s, counts)) {
     for (int rank = 0; rank < s.nranks; ++rank) counts_.push_back(share(s, rank));
   }
-  if (of_neighbours(kind) && choice(s, dims)) {
+  if (of_neighbours(kind) && !is_graph(s) && choice(s, dims)) {
     const grid::Extents extents = grid::extents(s.nranks, dimensions(s));
     counts_.assign(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(dimensions(s)));
   }
@@ -329,7 +359,7 @@ Operations::Operations(const Stage& s, bool with_request) {
                               .root = root_of(s, turn),
                               .in_place = is_in_place(s, turn) ? 1U : 0U,
                               .requests = with_request ? 1U : 0U,
-                              .dims = of_neighbours(kind) ? static_cast<std::uint32_t>(dimensions(s)) : 0U,
+                              .dims = neighbours_in_plan(s),
                               .count = s.size_bytes / element_bytes(s),
                               .counts = counts_.empty() ? nullptr : counts_.data()}));
   }
