@@ -370,11 +370,22 @@ typedef enum np_collective {
   /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. Or as dims says. */
   NP_NEIGHBOR_ALLGATHER = 16,
   NP_NEIGHBOR_ALLTOALL = 17,
-  NP_BARRIER = 18
+  NP_BARRIER = 18,
+  /* As NP_ALLTOALL, but the elements of a block lie `stride` elements apart, on both sides: element k of the block for,
+   * or from, rank r begins at element (r * count + k) * stride. What lies between them is not touched. */
+  NP_ALLTOALLS = 19
 } np_collective;
 
 typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
-typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np_reduction;
+typedef enum np_reduction {
+  NP_SUM = 0,
+  NP_MIN = 1,
+  NP_MAX = 2,
+  NP_PROD = 3,
+  NP_AND = 4, /* bit by bit, like the next two: of NP_INT32 and NP_INT64 alone */
+  NP_OR = 5,
+  NP_XOR = 6
+} np_reduction;
 
 /* In np_collective_plan.dims: a graph, of NP_GRAPH + degree. Rank r sends to r + 1, r - 1, r + 2, r - 2 and so on, to
  * `degree` ranks, and receives from r - 1, r + 1, r - 2, r + 2 and so on; each modulo the number of ranks, which is
@@ -396,6 +407,7 @@ typedef struct np_collective_plan {
   const uint64_t* counts; /* by rank, of operations with a count for each (what it contributes to each other, of
                            * scatterv and reduce_scatter what it gets); of a grid its extents, by dimension; NULL:
                            * count for all. Valid until release */
+  uint64_t stride;        /* of NP_ALLTOALLS: elements from the beginning of one to that of the next */
 } np_collective_plan;
 
 /* Carries a prepared operation out. With a request it is started only and ends with wait or test. */

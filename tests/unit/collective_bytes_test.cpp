@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,6 +121,97 @@ TEST(NeighbourGraph, IsRefusedWhereItWouldNotBeInForce) {
             "has the neighbours of a graph: dims is for topology=grid");
   EXPECT_EQ(reason("collective:topology=graph", 4),
             "has no neighbours: dims, topology and degree are for neighbor_allgather and neighbor_alltoall");
+}
+
+// Element k of the block for rank r, or from it, is number (r * count + k) * stride.
+void all_to_all_apart(Ranks& ranks, std::uint64_t element, std::uint64_t stride) {
+  const std::uint64_t count = ranks.size_bytes / element;
+  for (int from = 0; from < ranks.nranks; ++from) {
+    for (int to = 0; to < ranks.nranks; ++to) {
+      for (std::uint64_t k = 0; k < count; ++k) {
+        const auto place = [&](int rank) { return (static_cast<std::uint64_t>(rank) * count + k) * stride * element; };
+        std::memcpy(ranks.target(to, place(from)), ranks.source(from, place(to)), element);
+      }
+    }
+  }
+}
+
+TEST(AllToAllStrided, ElementsLieApartAndNothingIsWrittenBetweenThem) {
+  const std::vector<std::pair<std::string, std::uint64_t>> types = {{"", 8}, {",datatype=int32", 4}};
+  for (const auto& [type, element] : types) {
+    for (const std::uint64_t stride : {1, 2, 5}) {
+      const std::string text = "collective:what=alltoalls,stride=" + std::to_string(stride) + type;
+      Ranks ranks(text, 3, 24);
+      EXPECT_EQ(ranks.mode.pattern->unit_bytes(ranks.part(0)), element) << text;
+      EXPECT_EQ(ranks.out[0].size(), 3 * 24 * stride) << text;
+      all_to_all_apart(ranks, element, stride);
+      EXPECT_EQ(ranks.fault(), "") << text;
+      std::swap_ranges(ranks.target(1, 0), ranks.target(1, element), ranks.target(1, stride * element));
+      EXPECT_NE(ranks.fault().find("wrong byte"), std::string::npos) << text << ": " << ranks.fault();
+      std::swap_ranges(ranks.target(1, 0), ranks.target(1, element), ranks.target(1, stride * element));
+      if (stride == 1) continue;
+      *ranks.target(2, element) = static_cast<char>(~*ranks.target(2, element));
+      EXPECT_EQ(ranks.fault(), "rank 2: has bytes between its elements that should not have been written") << text;
+    }
+  }
+}
+
+TEST(AllToAllStrided, IsRefusedWhereItWouldNotBeInForce) {
+  Layer layer;
+  layer.name = "some";
+  const auto reason = [&](const std::string& text) {
+    const Mode mode = mode_of(text);
+    return mode.pattern->unfit(mode.part(0, 3, 0), layer);
+  };
+  EXPECT_EQ(reason("collective:what=alltoalls,datatype=int32,stride=3"), "");
+  EXPECT_EQ(reason("collective:what=alltoall,stride=3"), "moves contiguous bytes: stride is for alltoalls");
+  EXPECT_NE(reason("collective:what=alltoalls,reduction=max").find("reduces nothing"), std::string::npos);
+  EXPECT_NE(reason("collective:what=alltoalls,in_place=yes").find("has nothing to be in place"), std::string::npos);
+}
+
+using Bits = std::function<std::int64_t(std::int64_t, std::int64_t)>;
+
+// The result of all ranks but `without`, in the target of every rank.
+void reduce_all(Ranks& ranks, const Bits& bits, int without) {
+  for (std::uint64_t at = 0; at < ranks.size_bytes; at += sizeof(std::int64_t)) {
+    bool begun = false;
+    std::int64_t result = 0;
+    for (int rank = 0; rank < ranks.nranks; ++rank) {
+      if (rank == without) continue;
+      std::int64_t own = 0;
+      std::memcpy(&own, ranks.source(rank, at), sizeof own);
+      result = begun ? bits(result, own) : own;
+      begun = true;
+    }
+    for (int rank = 0; rank < ranks.nranks; ++rank) std::memcpy(ranks.target(rank, at), &result, sizeof result);
+  }
+}
+
+TEST(BitwiseReductions, MissNoRank) {
+  const std::vector<std::pair<std::string, Bits>> operations = {
+      {"and", [](std::int64_t a, std::int64_t b) { return a & b; }},
+      {"or", [](std::int64_t a, std::int64_t b) { return a | b; }},
+      {"xor", [](std::int64_t a, std::int64_t b) { return a ^ b; }},
+  };
+  for (const auto& [name, bits] : operations) {
+    Ranks ranks("collective:datatype=int64,reduction=" + name, 5, 256);
+    reduce_all(ranks, bits, -1);
+    EXPECT_EQ(ranks.fault(), "") << name;
+    for (int without = 0; without < ranks.nranks; ++without) {
+      reduce_all(ranks, bits, without);
+      EXPECT_NE(ranks.fault().find("has a wrong " + name), std::string::npos) << name << " without " << without;
+    }
+  }
+}
+
+TEST(BitwiseReductions, AreOfWholeNumbers) {
+  Layer layer;
+  layer.name = "some";
+  for (const char* text : {"collective:reduction=xor", "collective:datatype=float,reduction=and"}) {
+    const Mode mode = mode_of(text);
+    EXPECT_EQ(mode.pattern->unfit(mode.part(0, 3, 0), layer),
+              "has a bitwise reduction: choose datatype=int64 or datatype=int32");
+  }
 }
 
 }  // namespace

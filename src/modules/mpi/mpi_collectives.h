@@ -224,6 +224,9 @@ static MPI_Op reduction_of(uint32_t reduction) {
     case NP_MIN: return MPI_MIN;
     case NP_MAX: return MPI_MAX;
     case NP_PROD: return MPI_PROD;
+    case NP_AND: return MPI_BAND;
+    case NP_OR: return MPI_BOR;
+    case NP_XOR: return MPI_BXOR;
     default: return MPI_SUM;
   }
 }
@@ -283,7 +286,8 @@ static np_status check_plan(const np_endpoint* e, const np_collective_plan* plan
     return fail(e->context, NP_UNSUPPORTED, "op=%s is about messages; collective operations are plain or op=persistent",
                 text_of(&e->settings, "op"));
   }
-  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD) {
+  const int by_bits = plan->reduction >= NP_AND, whole = plan->datatype == NP_INT32 || plan->datatype == NP_INT64;
+  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_XOR || (by_bits && !whole)) {
     return fail(e->context, NP_UNSUPPORTED, "a datatype or a reduction that this module does not know");
   }
   if (plan->in_place && !HAVE_MPI_3) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "patterns/kit/neighbours.h"
 #include "patterns/kit/verify.h"
@@ -33,6 +34,8 @@ bool sums(np_collective kind) {
   return kind == NP_REDUCE || kind == NP_ALLREDUCE || kind == NP_REDUCE_SCATTER_BLOCK || kind == NP_SCAN ||
          kind == NP_EXSCAN;
 }
+// Whether it is told what its elements are.
+bool has_elements(np_collective kind) { return sums(kind) || kind == NP_ALLTOALLS; }
 bool has_root(np_collective kind) {
   return kind == NP_BCAST || kind == NP_REDUCE || kind == NP_GATHER || kind == NP_SCATTER;
 }
@@ -46,6 +49,7 @@ std::size_t degree_of(const Part& part) {
   return static_cast<std::size_t>(choice(part, degree) ? part.options[degree].number : usual);
 }
 std::size_t neighbours_of(const Part& part) { return is_graph(part) ? degree_of(part) : 2 * dimensions(part); }
+std::uint64_t stride_of(const Part& part) { return static_cast<std::uint64_t>(part.options[stride].number); }
 
 // Whether this rank has its contribution in the target of the i-th operation.
 bool is_in_place(const Part& part, std::uint64_t i) {
@@ -55,6 +59,7 @@ bool is_in_place(const Part& part, std::uint64_t i) {
 constexpr std::array<np_datatype, 4> datatypes{NP_DOUBLE, NP_FLOAT, NP_INT64, NP_INT32};
 np_datatype type_of(const Part& part) { return datatypes[static_cast<std::size_t>(part.options[datatype].number)]; }
 np_reduction reduction_of(const Part& part) { return static_cast<np_reduction>(part.options[reduction].number); }
+bool is_bitwise(np_reduction how) { return how == NP_AND || how == NP_OR || how == NP_XOR; }
 
 // do_it(value of the datatype).
 template <typename Do>
@@ -67,7 +72,7 @@ auto with_type(const Part& part, const Do& do_it) {
   }
 }
 std::size_t element_bytes(const Part& part) {
-  if (!sums(kind_of(part))) return 1;
+  if (!has_elements(kind_of(part))) return 1;
   return with_type(part, [](auto zero) { return sizeof zero; });
 }
 
@@ -142,14 +147,27 @@ std::vector<Block> blocks_in(const Part& part, int from_root) {
 }
 
 // Whole numbers, small enough that whatever becomes of them is exact in every datatype: sums of 16,000 ranks in a
-// float, and products of any number of 1 and -1.
+// float, and products of any number of 1 and -1. Of `and` each rank clears one bit, of `or` it sets one, so that what
+// a rank has contributed shows however many ranks there are.
 double number_of(const Part& part, std::uint64_t seed, std::uint64_t i, int rank, std::uint64_t k) {
+  constexpr std::uint64_t bits = 20, all_bits = (1ULL << bits) - 1;
   const std::uint64_t any = message_seed(seed, i, rank, k);
-  if (reduction_of(part) == NP_PROD) return (any & 1U) != 0 ? 1 : -1;
+  switch (reduction_of(part)) {
+    case NP_PROD: return (any & 1U) != 0 ? 1 : -1;
+    case NP_AND: return static_cast<double>(all_bits ^ (1ULL << (any % bits)));
+    case NP_OR: return static_cast<double>(1ULL << (any % bits));
+    case NP_XOR: return static_cast<double>(any & all_bits);
+    default: break;
+  }
   return static_cast<double>(any >> (type_of(part) == NP_DOUBLE || type_of(part) == NP_INT64 ? 44U : 54U));
 }
 
+double reduced_by_bits(np_reduction how, std::uint64_t a, std::uint64_t b) {
+  return static_cast<double>(how == NP_AND ? a & b : how == NP_OR ? a | b : a ^ b);
+}
+
 double reduced(np_reduction how, double a, double b) {
+  if (is_bitwise(how)) return reduced_by_bits(how, static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b));
   switch (how) {
     case NP_MIN: return std::min(a, b);
     case NP_MAX: return std::max(a, b);
@@ -161,6 +179,49 @@ double reduced(np_reduction how, double a, double b) {
 // The block that rank `from` has for rank `to`; where it is the same for all, `to` is 0.
 std::uint64_t block_seed(std::uint64_t seed, std::uint64_t i, int from, int to) {
   return message_seed(seed, i, from, static_cast<std::uint64_t>(to));
+}
+
+// What the place of the i-th operation holds before.
+std::uint64_t spoiled_seed(const Part& part, std::uint64_t seed, std::uint64_t i) {
+  return block_seed(seed, i, part.nranks, 0);
+}
+
+// Of alltoalls: where each element of the block of this rank lies, in the block and in the place, as offsets in bytes.
+template <typename Do>
+void each_element(const Part& part, int rank, const Do& do_it) {
+  const std::uint64_t bytes = element_bytes(part);
+  const std::uint64_t count = part.size_bytes / bytes;
+  const std::uint64_t first = static_cast<std::uint64_t>(rank) * count;
+  for (std::uint64_t k = 0; k < count; ++k) do_it(k * bytes, (first + k) * stride_of(part) * bytes, bytes);
+}
+
+void fill_apart(const Part& part, std::uint64_t seed, std::uint64_t i, char* out) {
+  std::vector<char> block(part.size_bytes);
+  for (int rank = 0; rank < part.nranks; ++rank) {
+    netpipe::fill(block.data(), block.size(), block_seed(seed, i, part.rank, rank));
+    each_element(part, rank, [&](std::uint64_t at, std::uint64_t apart, std::uint64_t bytes) {
+      std::memcpy(out + apart, block.data() + at, bytes);
+    });
+  }
+}
+
+// The elements, and that nothing was written between them.
+std::string check_apart(const Part& part, std::uint64_t seed, std::uint64_t i, const char* in) {
+  std::vector<char> block(part.size_bytes);
+  std::vector<char> place(place_bytes(part));
+  spoil(place.data(), place.size(), spoiled_seed(part, seed, i));
+  for (int rank = 0; rank < part.nranks; ++rank) {
+    each_element(part, rank, [&](std::uint64_t at, std::uint64_t apart, std::uint64_t bytes) {
+      std::memcpy(block.data() + at, in + apart, bytes);
+      std::memcpy(place.data() + apart, in + apart, bytes);
+    });
+    if (const auto wrong = first_difference(block.data(), block.size(), block_seed(seed, i, rank, part.rank))) {
+      return "has a wrong byte " + std::to_string(*wrong) + " in the elements that rank " + std::to_string(rank) +
+             " contributed";
+    }
+  }
+  if (std::equal(place.begin(), place.end(), in)) return {};
+  return "has bytes between its elements that should not have been written";
 }
 
 // Numbers that a rank contributes to a reduction.
@@ -226,13 +287,25 @@ bool without_result(const Part& part, std::uint64_t i) {
 std::string unfit_in_place(const Part& part) {
   const np_collective kind = kind_of(part);
   if (!choice(part, in_place)) return {};
-  if (kind == NP_BCAST || kind == NP_BARRIER || of_neighbours(kind)) {
+  if (kind == NP_BCAST || kind == NP_BARRIER || kind == NP_ALLTOALLS || of_neighbours(kind)) {
     return "has nothing to be in place: MPI_IN_PLACE is not for this operation";
   }
   if (kind == NP_ALLTOALL && choice(part, counts)) {
     return "cannot be in place with these counts: what a rank sends is not as much as what takes its place";
   }
   return {};
+}
+
+std::string unfit_elements(const Part& part) {
+  const np_collective kind = kind_of(part);
+  const bool lacks = (choice(part, datatype) && !has_elements(kind)) || (choice(part, reduction) && !sums(kind));
+  if (lacks) return "reduces nothing: datatype and reduction are for reductions, and datatype for alltoalls too";
+  const bool whole = type_of(part) == NP_INT64 || type_of(part) == NP_INT32;
+  if (is_bitwise(reduction_of(part)) && !whole) {
+    return "has a bitwise reduction: choose datatype=int64 or datatype=int32";
+  }
+  if (kind == NP_ALLTOALLS || part.options[stride].text == std::string_view(default_stride)) return {};
+  return "moves contiguous bytes: stride is for alltoalls";
 }
 
 std::string unfit_neighbours(const Part& part) {
@@ -274,8 +347,7 @@ int root_of(const Part& part, std::uint64_t i) {
 std::string unfit(const Part& part, const Layer&) {
   const np_collective kind = kind_of(part);
   if (rotates(part) && !has_root(kind)) return "has no root that could rotate";
-  const bool chosen = choice(part, datatype) || choice(part, reduction);
-  if (chosen && !sums(kind)) return "reduces nothing: datatype and reduction are for reductions";
+  if (std::string lack = unfit_elements(part); !lack.empty()) return lack;
   if (choice(part, counts) && !told_each(part)) {
     return "has the same count for all ranks: counts is for gatherv, scatterv, allgatherv, alltoallv, alltoallw and "
            "reduce_scatter";
@@ -298,6 +370,7 @@ std::uint64_t place_bytes(const Part& part) {
   constexpr std::uint64_t most = 1ULL << 62;
   std::uint64_t blocks = 1;
   if (of_neighbours(kind)) blocks = neighbours_of(part);
+  if (kind == NP_ALLTOALLS) blocks = ranks * stride_of(part);
   if (kind == NP_GATHER || kind == NP_ALLGATHER || kind == NP_SCATTER || kind == NP_ALLTOALL ||
       kind == NP_REDUCE_SCATTER_BLOCK) {
     blocks = ranks;
@@ -311,7 +384,8 @@ std::uint64_t place_bytes(const Part& part) {
 void fill(const Part& part, std::uint64_t seed, std::uint64_t i, char* out, char* in) {
   const bool here = is_in_place(part, i);
   const np_collective kind = kind_of(part);
-  spoil(in, place_bytes(part), block_seed(seed, i, part.nranks, 0));
+  spoil(in, place_bytes(part), spoiled_seed(part, seed, i));
+  if (kind == NP_ALLTOALLS) return fill_apart(part, seed, i, out);
   if (sums(kind)) return fill_numbers(part, seed, i, here ? in : out);
   if (here && kind != NP_SCATTER) return fill_in_place(part, seed, i, in);
   for (const Block& one : blocks_out(part)) {
@@ -323,6 +397,7 @@ std::string check(const Part& part, std::uint64_t seed, std::uint64_t i, const c
   if (without_result(part, i)) return {};
   const np_collective kind = kind_of(part);
   if (sums(kind)) return check_numbers(part, seed, i, in);
+  if (kind == NP_ALLTOALLS) return check_apart(part, seed, i, in);
   const bool meant_for_me = kind == NP_ALLTOALL || kind == NP_SCATTER || kind == NP_NEIGHBOR_ALLTOALL;
   for (const Block& one : blocks_in(part, root_of(part, i))) {
     const std::uint64_t expected = block_seed(seed, i, one.rank, meant_for_me ? part.rank : 0);
@@ -354,14 +429,15 @@ Operations::Operations(const Stage& s, bool with_request) {
     const auto turn = static_cast<std::uint64_t>(i);
     all_.push_back(std::make_unique<const Prepared>(
         s, np_collective_plan{.what = static_cast<std::uint32_t>(operation(s)),
-                              .datatype = static_cast<std::uint32_t>(sums(kind) ? type_of(s) : NP_BYTE),
+                              .datatype = static_cast<std::uint32_t>(has_elements(kind) ? type_of(s) : NP_BYTE),
                               .reduction = static_cast<std::uint32_t>(reduction_of(s)),
                               .root = root_of(s, turn),
                               .in_place = is_in_place(s, turn) ? 1U : 0U,
                               .requests = with_request ? 1U : 0U,
                               .dims = neighbours_in_plan(s),
                               .count = s.size_bytes / element_bytes(s),
-                              .counts = counts_.empty() ? nullptr : counts_.data()}));
+                              .counts = counts_.empty() ? nullptr : counts_.data(),
+                              .stride = stride_of(s)}));
   }
 }
 
