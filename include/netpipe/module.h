@@ -367,14 +367,30 @@ typedef enum np_collective {
   NP_ALLGATHERV = 13,
   NP_ALLTOALLV = 14,
   NP_ALLTOALLW = 15,
-  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. */
+  /* Two neighbours each, in a ring of all ranks: the rank below, and then the one above. Or as dims says. */
   NP_NEIGHBOR_ALLGATHER = 16,
   NP_NEIGHBOR_ALLTOALL = 17,
-  NP_BARRIER = 18
+  NP_BARRIER = 18,
+  /* As NP_ALLTOALL, but the elements of a block lie `stride` elements apart, on both sides: element k of the block for,
+   * or from, rank r begins at element (r * count + k) * stride. What lies between them is not touched. */
+  NP_ALLTOALLS = 19
 } np_collective;
 
 typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
-typedef enum np_reduction { NP_SUM = 0, NP_MIN = 1, NP_MAX = 2, NP_PROD = 3 } np_reduction;
+typedef enum np_reduction {
+  NP_SUM = 0,
+  NP_MIN = 1,
+  NP_MAX = 2,
+  NP_PROD = 3,
+  NP_AND = 4, /* bit by bit, like the next two: of NP_INT32 and NP_INT64 alone */
+  NP_OR = 5,
+  NP_XOR = 6
+} np_reduction;
+
+/* In np_collective_plan.dims: a graph, of NP_GRAPH + degree. Rank r sends to r + 1, r - 1, r + 2, r - 2 and so on, to
+ * `degree` ranks, and receives from r - 1, r + 1, r - 2, r + 2 and so on; each modulo the number of ranks, which is
+ * larger than the degree. A module that knows grids alone returns NP_UNSUPPORTED for more than three dimensions. */
+#define NP_GRAPH 65536u
 
 /* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
  * root sends from source and all others receive into target; all others are as in MPI. */
@@ -386,11 +402,12 @@ typedef struct np_collective_plan {
   int32_t root;           /* where the operation has one */
   uint32_t in_place;      /* 1: the contribution already lies in the target, and source is not read */
   uint32_t requests;      /* 1: it will be called with a request */
-  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks; 0 and 1: a ring */
+  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks (0, 1: a ring), or NP_GRAPH + n */
   uint64_t count;         /* elements that one rank contributes to one other, as in MPI */
   const uint64_t* counts; /* by rank, of operations with a count for each (what it contributes to each other, of
                            * scatterv and reduce_scatter what it gets); of a grid its extents, by dimension; NULL:
                            * count for all. Valid until release */
+  uint64_t stride;        /* of NP_ALLTOALLS: elements from the beginning of one to that of the next */
 } np_collective_plan;
 
 /* Carries a prepared operation out. With a request it is started only and ends with wait or test. */
@@ -490,7 +507,8 @@ typedef struct np_module {
 
   np_status (*limits)(np_endpoint* endpoint, np_limits* limits);
 
-  /* End requests, whichever group made them. wait ends all of count; test looks at one. */
+  /* End requests, whichever group made them. wait ends all of count; test looks at one. Where messages may be lost,
+   * netpipe waits for each receive by itself, because wait does not say which of several was lost. */
   np_status (*wait)(np_endpoint* endpoint, np_request* requests, size_t count);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 

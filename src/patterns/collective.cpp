@@ -21,11 +21,12 @@ constexpr auto options =
                                "start the operation and wait for it in one call, or in separate calls (request)", 0});
 bool with_request(const Part& part) { return part.options[collectives::own].number != 0; }
 
-constexpr std::array<Measure, 4> measures{{
+constexpr std::array<Measure, 5> measures{{
     {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
     {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
     {"first_out", "ns", "when the rank that ended first was done"},
     {"rank_mean", "ns", "mean over the ranks of the time from a rank's own start to its own end"},
+    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to"},
 }};
 
 // What each rank notes of a sample, in ns from the agreed moment on; whole: of all of it, with the agreement.
@@ -87,6 +88,7 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   reading.measures[1] = static_cast<double>(error);
   reading.measures[2] = static_cast<double>(first);
   reading.measures[3] = sum / part.nranks;
+  reading.measures[4] = collectives::degree_of_graph(part);
 }
 
 std::uint32_t one(const Part&) { return 1; }

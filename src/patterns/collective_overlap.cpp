@@ -32,13 +32,14 @@ constexpr auto options = collectives::options_with(
     {"work", NP_INT, "200", 10, 10000, nullptr, "percent", "computation, as a percentage of the operation's time", 0});
 double work_share(const Part& part) { return static_cast<double>(part.options[collectives::own].number) / 100; }
 
-constexpr std::array<Measure, 6> measures{{
+constexpr std::array<Measure, 7> measures{{
     {"overlap", "ns", "the longest computation that does not lengthen the operation"},
     {"fraction", "1", "the same, as a fraction of the operation's time"},
     {"computation", "ns", "time of the computation alone, on the slowest rank"},
     {"together", "ns", "operation and work together"},
     {"exposed", "ns", "time that the operation adds to the computation"},
     {"start_skew", "ns", "from the agreed start of the operation alone to the real start of the last rank"},
+    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to"},
 }};
 
 // What each rank notes of a sample, in ns from the agreed moment of each part on; whole: of all of it.
@@ -167,6 +168,7 @@ void evaluate(const Part& part, std::uint64_t, Notes of, Reading& reading) {
   reading.measures[3] = b;
   reading.measures[4] = b - c;
   reading.measures[5] = last[began];
+  reading.measures[6] = collectives::degree_of_graph(part);
 }
 
 std::uint32_t one(const Part&) { return 1; }

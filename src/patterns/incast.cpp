@@ -7,6 +7,10 @@
 //
 // Before it asks, by one byte each, rank 0 has posted its receives, which have places of their own. arrivals=yes: it
 // looks in turn which messages are there, where it would wait for one after another, and notes when it saw each.
+//
+// Over a layer that loses messages a rank whose request was lost answers all the same, when it has found that out.
+// Somebody has waited in vain then, or for a message that was lost, so the sample has no time. Lost requests are in no
+// share of lost messages.
 #include <sched.h>
 
 #include <algorithm>
@@ -27,14 +31,16 @@ constexpr std::array<np_option, 1> options{{
 bool watches(const Part& part) { return part.options[arrivals].number != 0; }
 std::uint32_t senders(const Part& part) { return static_cast<std::uint32_t>(part.nranks - 1); }
 
-// Adds to came[i] how long after `begin` the message of rank 1 + i was seen to be there. order: room for all.
-np_status watch(Stage& s, std::int64_t begin, std::vector<std::uint32_t>& order, std::int64_t* came) {
+// Adds to came[i] how long after `begin` the message of rank 1 + i was seen to be there, or to be lost. order: room for
+// all; landing: where they do.
+np_status watch(Stage& s, std::int64_t begin, std::vector<std::uint32_t>& order, const Slots& landing,
+                std::uint64_t sample, std::int64_t* came) {
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t left = order.size(); left > 0;) {
     for (std::size_t k = 0; k < left;) {
       const std::uint32_t i = order[k];
       const np_status status = s.module.test(s.endpoint, &s.requests[i]);
-      if (status == NP_OK) {
+      if (status == NP_OK || (status == NP_LOST && only_lost(s, status, sample, place_of(landing, i)))) {
         came[i] += now_ns() - begin;
         order[k] = order[--left];
         continue;
@@ -48,8 +54,9 @@ np_status watch(Stage& s, std::int64_t begin, std::vector<std::uint32_t>& order,
   return NP_OK;
 }
 
-np_status gather(Stage& s, std::vector<std::uint32_t>& order, std::int64_t* came) {
+np_status gather(Stage& s, std::vector<std::uint32_t>& order, std::uint64_t sample, std::int64_t* came) {
   const Layer& m = s.module;
+  const Slots landing = s.incoming;
   const auto count = static_cast<int>(senders(s));
   np_status status = NP_OK;
   for (int i = 0; i < count && status == NP_OK; ++i) {
@@ -57,13 +64,16 @@ np_status gather(Stage& s, std::vector<std::uint32_t>& order, std::int64_t* came
   }
   const std::int64_t begin = came != nullptr ? now_ns() : 0;
   for (int i = 0; i < count && status == NP_OK; ++i) status = m.send(s.endpoint, i + 1, s.token_out, 1);
-  if (came != nullptr && status == NP_OK) return watch(s, begin, order, came);
-  return status == NP_OK ? m.wait(s.endpoint, s.requests, static_cast<std::size_t>(count)) : status;
+  if (status != NP_OK) return status;
+  if (came != nullptr) return watch(s, begin, order, landing, sample, came);
+  if (s.lost != nullptr) return await_each(s, landing, senders(s), sample);
+  return m.wait(s.endpoint, s.requests, static_cast<std::size_t>(count));
 }
 
-np_status answer(Stage& s) {
+np_status answer(Stage& s, std::uint64_t sample) {
   const np_status status = s.module.recv(s.endpoint, 0, s.token_in, 1);
-  return status != NP_OK ? status : s.module.send(s.endpoint, 0, s.outgoing.take(), s.size_bytes);
+  if (status != NP_OK && !only_lost_word(s, status, sample)) return status;
+  return s.module.send(s.endpoint, 0, s.outgoing.take(), s.size_bytes);
 }
 
 // What rank 0 notes of a sample: how long it lasted, and of each other rank when its messages came, added up.
@@ -72,17 +82,19 @@ std::uint64_t notes(const Part& part, std::uint64_t) { return 1 + (watches(part)
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
   if (s.rank != 0) {
     np_status status = NP_OK;
-    for (std::uint64_t i = 0; i < samples * rounds + 1 && status == NP_OK; ++i) status = answer(s);
+    for (std::uint64_t i = 0; i < samples * rounds + 1 && status == NP_OK; ++i) {
+      status = answer(s, i == 0 ? no_sample : (i - 1) / rounds);
+    }
     return status;
   }
   std::vector<std::uint32_t> order(senders(s));
   // The others may still be on their way out of the barrier.
-  if (const np_status status = gather(s, order, nullptr); status != NP_OK) return status;
+  if (const np_status status = gather(s, order, no_sample, nullptr); status != NP_OK) return status;
   std::int64_t before = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
     std::int64_t* const came = watches(s) ? to + 1 : nullptr;
     for (std::uint64_t round = 0; round < rounds; ++round) {
-      if (const np_status status = gather(s, order, came); status != NP_OK) return status;
+      if (const np_status status = gather(s, order, sample, came); status != NP_OK) return status;
     }
     const std::int64_t now = now_ns();
     to[0] = now - before;
@@ -125,6 +137,7 @@ const Pattern incast = {
     .evaluate = evaluate,
     .cells = [](const Part& part) { return watches(part) ? senders(part) : 0; },
     .cell = [](const Part&, std::uint32_t i) { return Cell{static_cast<int>(i) + 1}; },
+    .loss = Loss::spoils,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .missing = without_requests,

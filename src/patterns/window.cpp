@@ -14,6 +14,11 @@
 // message taken for 1 KiB at least; between samples, outside of the clock, the receiver says that it has everything.
 // The messages of the last window, and whatever else the layer still holds, arrive after the clock has stopped.
 //
+// Over a layer that loses messages a receiver waits for each message by itself, finds out which are lost, and
+// acknowledges all the same. Somebody has waited in vain then, for a message or for an acknowledgement that was lost,
+// so the sample has no time; with completion=local it has none either, so that no time is that of windows of which only
+// a part arrived.
+//
 // Every message in flight lands in a place of its own, and sends start from one place, unless they are verified.
 // places=one: all messages land in one place too, as in osu_bw, although MPI does not allow it; places=all: each starts
 // from a place of its own, too. The clock is rank 0's, which sends.
@@ -77,14 +82,41 @@ np_status windows(Stage& s, std::uint64_t times) {
   return status;
 }
 
-// Before each sample the receiver says that it is here and has all that was sent before.
+np_status lossy_windows(Stage& s, std::uint64_t times, std::uint64_t sample) {
+  const Layer& m = s.module;
+  const int peer = mirrored(s.rank, s.nranks);
+  const bool acknowledged = !both(s) && !local(s);
+  const std::uint64_t sent = sends(s) ? width(s) : 0;
+  const std::uint64_t received = receives(s) ? width(s) : 0;
+  np_status status = NP_OK;
+  for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
+    const Slots landing = s.incoming;
+    if (received > 0) status = start_receives(s, peer, s.size_bytes, s.requests, received);
+    if (sent > 0 && status == NP_OK) status = start_sends(s, peer, s.size_bytes, s.requests + received, sent);
+    if (status == NP_OK) status = await_each(s, landing, received, sample);
+    if (sent > 0 && status == NP_OK) status = m.wait(s.endpoint, s.requests + received, sent);
+    if (!acknowledged || status != NP_OK) continue;
+    if (sent > 0) status = m.recv(s.endpoint, peer, s.token_in, 1);
+    if (received > 0) status = m.send(s.endpoint, peer, s.token_out, 1);
+    if (only_lost_word(s, status, sample)) status = NP_OK;
+  }
+  return status;
+}
+
+np_status take_sample(Stage& s, std::uint64_t rounds, std::uint64_t sample) {
+  return s.lost != nullptr ? lossy_windows(s, rounds, sample) : windows(s, rounds);
+}
+
+// Before each sample the receiver says that it is here and has all that was sent before. Where that word was lost, the
+// sender has waited long enough for it.
 np_status unacknowledged(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const int peer = mirrored(s.rank, s.nranks);
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
     np_status status =
         sends(s) ? s.module.recv(s.endpoint, peer, s.token_in, 1) : s.module.send(s.endpoint, peer, s.token_out, 1);
+    if (status == NP_LOST && s.lost != nullptr) status = NP_OK;
     *stamps++ = now_ns();
-    if (status == NP_OK) status = windows(s, rounds);
+    if (status == NP_OK) status = take_sample(s, rounds, sample);
     *stamps++ = now_ns();
     if (status != NP_OK) return status;
   }
@@ -94,10 +126,10 @@ np_status unacknowledged(Stage& s, std::uint64_t samples, std::uint64_t rounds, 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   if (local(s)) return unacknowledged(s, samples, rounds, stamps);
   // The other rank may still be on its way out of the barrier.
-  if (const np_status status = windows(s, 1); status != NP_OK) return status;
+  if (const np_status status = take_sample(s, 1, no_sample); status != NP_OK) return status;
   *stamps++ = now_ns();
   for (std::uint64_t sample = 0; sample < samples; ++sample) {
-    if (const np_status status = windows(s, rounds); status != NP_OK) return status;
+    if (const np_status status = take_sample(s, rounds, sample); status != NP_OK) return status;
     *stamps++ = now_ns();
   }
   return NP_OK;
@@ -130,6 +162,7 @@ const Pattern window = {
     .pauses = local,
     .one_buffer = false,
     .in_pairs = true,
+    .loss = Loss::spoils,
     .min_ranks = 2,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,

@@ -88,7 +88,7 @@ struct Point {
   std::uint64_t verified_bytes = 0;
   std::vector<std::int64_t> counters;  // what the layer counted in all visits (worker/counts.h); empty: nothing
   std::vector<Losses> losses;          // of each visit, of a lossy layer
-  std::vector<std::vector<Losses>> losses_of_ranks;  // by rank, of each visit; empty where all ranks are pairs
+  std::vector<std::vector<Losses>> losses_of_ranks;  // by rank, of each visit; empty: of one receiver, or of pairs
   int passes = 0;
   int late_tries = 0;  // visits when the budget of the curve was spent
   // Its target was reached: from this pass on it is visited once more, if others are still open. 0: it is open itself.

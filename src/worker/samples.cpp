@@ -16,8 +16,7 @@ std::span<const std::int64_t> of_rank(const RankNumbers& numbers, int rank) {
   return r < numbers.size() ? std::span(numbers[r]) : std::span<const std::int64_t>();
 }
 
-// By rank, of all that a visit sent there in its samples. A rank that receives no messages may have lost answers. No
-// pattern with notes of its own takes losses.
+// By rank, of all that a visit sent there in its samples. A rank that receives no messages may have lost answers.
 std::vector<Losses> losses_of_ranks(const Mode& mode, const VisitShape& visit, const RankNumbers& lost) {
   std::vector<Losses> losses(static_cast<std::size_t>(visit.nranks));
   for (int rank = 0; rank < visit.nranks; ++rank) {
@@ -61,6 +60,13 @@ double correction(const Mode& mode, const VisitShape& visit, const RankNumbers& 
   return mode.pattern->loss == Loss::thins && gone < sent ? sent / (sent - gone) : 0;
 }
 
+// The time of a sample that took so long.
+double time_of(const Mode& mode, const VisitShape& visit, const RankNumbers& lost, std::size_t sample, double ns) {
+  const double times = correction(mode, visit, lost, sample);
+  // How long it takes has to be found out with losses as well.
+  return times > 0 ? ns * times : visit.calibrating ? ns : spoiled;
+}
+
 // By cell or by measure, of each sample.
 using Values = std::vector<std::vector<float>>;
 
@@ -84,9 +90,7 @@ Taken from_clock(const Mode& mode, const VisitShape& visit, const Gathered& gath
   for (std::size_t i = 0; i < visit.samples; ++i) {
     const std::size_t begin = pauses ? 2 * i : i;
     const auto ns = static_cast<double>(clock[begin + 1] - clock[begin]);
-    const double times = correction(mode, visit, gathered.lost, i);
-    // How long it takes has to be found out with losses as well.
-    taken.ns.push_back(times > 0 ? ns * times : visit.calibrating ? ns : spoiled);
+    taken.ns.push_back(time_of(mode, visit, gathered.lost, i, ns));
   }
   return taken;
 }
@@ -129,7 +133,7 @@ Taken from_notes(const Mode& mode, const VisitShape& visit, const Gathered& gath
     reading.cells = cells;
     reading.events = &taken.events[i];
     pattern.evaluate(part, visit.rounds, of_sample, reading);
-    taken.ns.push_back(reading.ns);
+    taken.ns.push_back(time_of(mode, visit, gathered.lost, i, reading.ns));
     taken.span_ns += reading.span_ns > 0 ? reading.span_ns : reading.ns;
     for (std::size_t m = 0; m < measures.size(); ++m) taken.measures[m].push_back(static_cast<float>(measures[m]));
     for (std::size_t c = 0; c < cells.size(); ++c) {
@@ -212,6 +216,7 @@ void drop_spoiled(Taken& taken) {
     for (Values* values : {&taken.measures, &taken.cells}) {
       for (std::vector<float>& one : *values) one.erase(one.begin() + at);
     }
+    if (!taken.events.empty()) taken.events.erase(taken.events.begin() + at);
   }
 }
 
@@ -230,9 +235,9 @@ Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& 
   Samples samples;
   std::vector<Losses> losses = losses_of_ranks(mode, visit, gathered.lost);
   samples.losses = sum_of(losses);
-  if (samples.losses.messages > 0 && !mode.pattern->in_pairs && visit.nranks > 2) {
-    samples.losses_of_ranks = std::move(losses);
-  }
+  const auto receivers =
+      std::count_if(losses.begin(), losses.end(), [](const Losses& rank) { return rank.messages > 0; });
+  if (receivers > 1 && !mode.pattern->in_pairs) samples.losses_of_ranks = std::move(losses);
   if (any_lost(gathered.lost)) drop_spoiled(taken);
   // What is dropped as warm-up is dropped with everything that it says.
   std::vector<float> values;

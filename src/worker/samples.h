@@ -25,7 +25,7 @@ struct Samples {
   double span_ns = 0;      // of the whole visit; 0: the sum of ns
   Beside beside;
   Losses losses;                        // of all ranks; no messages: nothing can be lost
-  std::vector<Losses> losses_of_ranks;  // by rank, where more than two take part in one measurement
+  std::vector<Losses> losses_of_ranks;  // by rank, where several receive in one measurement
 };
 
 // gathered.notes: by rank, as many numbers as notes_of says. Where a pattern for two ranks has more of them, each pair

@@ -44,8 +44,12 @@ def test_every_byte_of_fresh_buffers_arrives(measure: Runner, module: str) -> No
         "budget 0.1",
     )
     assert done.code == 0, done.said
-    if module in LOSSY:  # these patterns need every message
-        assert len(done.of("point")) == 4
+    if module in LOSSY:  # a pattern may need every message, and a large window may lose some each time
+        measured = [point["pattern"].partition(":")[0] for point in done.of("point")]
+        assert measured.count("pingpong") == 4
+        assert 1 <= measured.count("window") <= 4
+        assert set(measured) == {"pingpong", "window"}
+        assert all(point["verified_bytes"] > 0 for point in done.of("point"))
         return
     assert len(done.of("point")) == 12
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))

@@ -103,6 +103,17 @@ def test_datagrams_are_lossy_numbered_and_bounded(measure: Runner) -> None:
     assert all(one["losses"] is not None for one in done.of("point") if "losses" in one)
 
 
+@deep
+def test_windows_and_incasts_of_datagrams_bring_every_byte(measure: Runner) -> None:
+    needs_provider(measure, "udp", "dgram")
+    patterns = ("window:in_flight=4", "window:in_flight=4,directions=both", "incast", "incast:arrivals=yes")
+    lines = [f"pattern {pattern}" for pattern in patterns]
+    done = measure("variant libfabric:ep=dgram", "ranks 4", *lines, "sizes 1,1000", *QUICK)
+    assert_verified(done, 8)
+    for point in done.of("point"):
+        assert [one["name"] for one in point["measures"] if str(one["name"]).startswith("loss")] == ["loss"]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -153,6 +153,9 @@ REDUCTIONS = tuple(
         ("reduce", "int32", "min"),
         ("scan", "int64", "prod"),
         ("reduce_scatter", "float", "sum"),
+        ("allreduce", "int32", "xor"),
+        ("scan", "int64", "and"),
+        ("reduce", "int64", "or"),
     )
 )
 ROTATING = tuple(f"collective:what={what},rotate=yes" for what in ("bcast", "reduce", "gather", "scatter"))
@@ -180,6 +183,8 @@ def test_reductions_of_any_datatype_and_roots_in_turn(netpipe: Netpipe, with_mpi
     # 12 bytes are no whole number of 8.
     eight = {
         "collective:what=scan,datatype=int64,reduction=prod",
+        "collective:what=scan,datatype=int64,reduction=and",
+        "collective:what=reduce,datatype=int64,reduction=or",
         "collective:what=reduce,rotate=yes",
     }
     assert measured == {

@@ -164,6 +164,32 @@ def test_its_collectives_give_what_they_should(shmem: Layered, tmp_path: Path, s
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("scoll", ["mpi", "basic"])
+def test_its_strided_and_bitwise_collectives_give_what_they_should(
+    shmem: Layered, tmp_path: Path, scoll: str
+) -> None:
+    bitwise = [
+        f"collective:datatype={datatype},reduction={reduction}"
+        for datatype in ("int64", "int32")
+        for reduction in ("and", "or", "xor")
+    ]
+    strided = [
+        "collective:what=alltoalls",
+        "collective:what=alltoalls,stride=1",
+        "collective:what=alltoalls,datatype=int32,stride=3",
+    ]
+    variant = f"{NAME}:transport=shm,scoll={scoll}"
+    patterns = [*bitwise, *strided, "collective:reduction=xor"]
+    done = shmem.run(
+        tmp_path / "run.jsonl",
+        *(variant, *asked(patterns), "--ranks", "3", "--sizes", "8,4096", "--verify", "--budget", "0.2"),
+    )
+    (skipped,) = done.of("skipped")
+    assert "has a bitwise reduction: choose datatype=int64 or datatype=int32" in skipped["reason"]
+    done.check_points([variant], [*bitwise, *strided], "8,4096")
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "settings", [("transport=shm",), ("transport=shm", "nbi=yes"), ("transport=tcp", "times=20")]
 )

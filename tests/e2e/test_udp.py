@@ -229,6 +229,50 @@ def test_a_pattern_that_needs_every_message_is_skipped(measure: Runner) -> None:
     assert skipped["reason"] == "messages of this variant may be lost, and pattern loaded needs each of them"
 
 
+WINDOWS = ("window:in_flight=4", "window:in_flight=4,directions=both")
+INCASTS = ("incast", "incast:arrivals=yes")
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", *(pytest.param(one, marks=pytest.mark.deep) for one in ("wait=poll", "wait=hybrid", "gro=yes"))],
+)
+def test_windows_and_incasts_bring_every_byte(measure: Runner, options: str) -> None:
+    lines = [f"pattern {pattern}" for pattern in (*WINDOWS, *INCASTS)]
+    done = listed(measure, options, "0,8,20000", *lines, "ranks 4", "verify yes", "budget 0.1", "timeout 20")
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    for pattern in (*WINDOWS, *INCASTS):
+        points = done.of("point", pattern=pattern)
+        assert {point["size_bytes"] for point in points} == {0, 8, 20000}, pattern
+        assert all(point["verified_bytes"] > 0 for point in points if point["size_bytes"] > 0), pattern
+        for point in points:
+            assert 0 <= loss_of(point) < 1
+            assert not [one for one in point["measures"] if str(one["name"]).startswith("loss_rank_")]
+    for point in done.of("point", pattern="incast:arrivals=yes"):
+        assert [cell["rank"] for cell in point["cells"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("pattern", "size"), [("window:in_flight=8", 8), ("incast", 70000)])
+def test_a_sample_of_a_window_or_an_incast_that_lost_a_message_has_no_time(
+    measure: Runner, pattern: str, size: int
+) -> None:
+    """Two datagrams and a half fit into each buffer. A window has eight, and a message of an incast two large ones."""
+    lines = (f"pattern {pattern}", "ranks 4", "pin 0,0,0,0", "verify yes", "budget 0.3", "timeout 20")
+    done = listed(measure, "rcvbuf=2304", str(size), *lines)
+    assert done.code == 0, done.said
+    visits = [one for one in done.of("sample") if one["pass"] >= 0]
+    assert sum(one["lost"] for one in visits) > 0
+    for one in visits:
+        samples = one["messages"] // (one["ops"] * (3 if pattern == "incast" else 2))
+        kept = len(one["ns"]) + len(one["dropped_ns"])
+        assert kept <= samples
+        assert kept < samples or one["lost"] == 0
+    if not done.of("point"):
+        (reason,) = {one["reason"] for one in done.of("skipped")}
+        assert reason == "messages were lost in every sample, so none has a time"
+
+
 def test_four_ranks_measure_in_pairs(measure: Runner) -> None:
     done = listed(measure, "", "8,70000", PINGPONG, STREAM, "ranks 4", "verify yes", "budget 0.2")
     assert done.code == 0, done.said

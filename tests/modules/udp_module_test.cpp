@@ -3,6 +3,7 @@
 // its sender does something else by then.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -105,6 +106,127 @@ TEST(UdpLoss, IsFoundOutAtTheEndOfAStream) {
 TEST(UdpLoss, OfAPartIsLossOfTheWhole) {
   const char* const variant = "udp:rcvbuf=100k,payload=1000";
   EXPECT_EQ("", run_connected(variant, [](Rank& rank) { return overrun(rank, 3000); }).both());
+}
+
+// ------------------------------------------------------------------------------------------------------ in flight
+
+// By wait, or by test again and again.
+np_status finish(Rank& rank, np_request& request, bool by_test) {
+  if (!by_test) return rank.wait(request);
+  for (;;) {
+    const np_status s = rank.module->test(rank.endpoint, &request);
+    if (s != NP_PENDING) return s;
+  }
+}
+
+// Messages of several datagrams each way at once, whose receives are ended in another order than they were started in.
+std::string in_flight(Rank& rank, const std::vector<size_t>& sizes, bool by_test) {
+  constexpr size_t kMessages = 6;
+  for (const size_t bytes : sizes) {
+    std::array<Bytes, kMessages> sent, got;
+    std::array<np_request, kMessages> receives{}, sends{};
+    for (size_t i = 0; i < kMessages; ++i) {
+      sent[i] = pattern(bytes, i);
+      got[i].resize(bytes);
+      if (const np_status s = rank.irecv(got[i], receives[i]); s != NP_OK) return failed(rank, "irecv", s);
+    }
+    for (size_t i = 0; i < kMessages; ++i) {
+      if (const np_status s = rank.isend(sent[i], sends[i]); s != NP_OK) return failed(rank, "isend", s);
+    }
+    for (const size_t i : {size_t{2}, size_t{0}, size_t{5}, size_t{1}, size_t{4}, size_t{3}}) {
+      if (const np_status s = finish(rank, receives[i], by_test); s != NP_OK) return failed(rank, "receiving", s);
+      if (const np_status s = finish(rank, sends[i], by_test); s != NP_OK) return failed(rank, "sending", s);
+    }
+    for (size_t i = 0; i < kMessages; ++i) {
+      if (std::string wrong = expect_same(got[i], sent[i], "message " + std::to_string(i)); !wrong.empty()) {
+        return wrong;
+      }
+    }
+    if (std::string wrong = bounce(rank, {bytes}); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+TEST_P(EveryUdpVariant, EndsReceivesInFlightInAnyOrder) {
+  const std::vector<size_t> sizes = {0, 8, 1024, 1449, 5000};
+  for (const bool by_test : {false, true}) {
+    EXPECT_EQ("", run_connected(GetParam(), [&](Rank& rank) { return in_flight(rank, sizes, by_test); }).both());
+  }
+}
+
+// A receive that was started is ended before another one, which has no request.
+std::string receive_behind(Rank& rank) {
+  const Bytes first = pattern(5000, 1), second = pattern(8, 2);
+  if (rank.context.rank == 0) {
+    if (const np_status s = rank.send(first.data(), first.size()); s != NP_OK) return failed(rank, "send", s);
+    if (const np_status s = rank.send(second.data(), second.size()); s != NP_OK) return failed(rank, "send", s);
+    rank.meet();
+    return "";
+  }
+  Bytes started(first.size()), plain(second.size());
+  np_request request{};
+  if (const np_status s = rank.irecv(started, request); s != NP_OK) return failed(rank, "irecv", s);
+  if (const np_status s = rank.recv(plain.data(), plain.size()); s != NP_OK) return failed(rank, "recv", s);
+  if (const np_status s = rank.wait(request); s != NP_OK) return failed(rank, "wait", s);
+  rank.meet();
+  const std::string wrong = expect_same(plain, second, "the second message");
+  return wrong.empty() ? expect_same(started, first, "the first message") : wrong;
+}
+
+TEST(UdpRequests, KeepTheOrderOfTheirSender) { EXPECT_EQ("", run_connected("udp", receive_behind).both()); }
+
+// As overrun(). One wait for some of them says that one was lost, and ends all.
+std::string overrun_in_flight(Rank& rank, size_t bytes, bool by_test) {
+  constexpr size_t kMessages = 300, kTogether = 30;
+  std::vector<Bytes> data(kMessages);
+  std::vector<np_request> requests(kMessages);
+  if (rank.context.rank == 0) {
+    for (size_t i = 0; i < kMessages; ++i) {
+      data[i] = pattern(bytes, i);
+      if (const np_status s = rank.isend(data[i], requests[i]); s != NP_OK) return failed(rank, "isend", s);
+    }
+    rank.meet();
+    rank.meet();
+  } else {
+    rank.meet();
+    for (size_t i = 0; i < kMessages; ++i) {
+      data[i].resize(bytes);
+      if (const np_status s = rank.irecv(data[i], requests[i]); s != NP_OK) return failed(rank, "irecv", s);
+    }
+    int whole = 0, lost = 0;
+    for (size_t i = 0; i + kTogether < kMessages; ++i) {
+      const np_status s = finish(rank, requests[i], by_test);
+      if (s != NP_OK && s != NP_LOST) return failed(rank, "receiving", s);
+      ++(s == NP_OK ? whole : lost);
+      if (s != NP_OK) continue;
+      const std::string wrong = expect_same(data[i], pattern(bytes, i), "message " + std::to_string(i));
+      if (!wrong.empty()) return wrong;
+    }
+    // The buffer was full long before the last of them.
+    np_request* const rest = &requests[kMessages - kTogether];
+    const np_status together = rank.module->wait(rank.endpoint, rest, kTogether);
+    if (together != NP_LOST) return failed(rank, "waiting for the last", together);
+    if (const np_status again = rank.wait(rest[kTogether - 1]); again != NP_LOST) return failed(rank, "again", again);
+    if (whole == 0 || lost == 0) return std::to_string(whole) + " arrived and " + std::to_string(lost) + " were lost";
+    lost += static_cast<int>(kTogether);
+    if (rank.counted()["messages_lost"] != std::to_string(lost)) {
+      return "messages_lost is " + rank.counted()["messages_lost"] + " and not " + std::to_string(lost);
+    }
+    rank.meet();
+  }
+  std::string wrong = bounce(rank, {1, 1000, 5000});
+  rank.meet();
+  return wrong;
+}
+
+TEST(UdpRequests, AreGivenUpWhereTheirMessageWasLost) {
+  for (const char* variant :
+       {"udp:rcvbuf=20k", "udp:rcvbuf=20k,wait=poll", "udp:rcvbuf=20k,wait=hybrid", "udp:rcvbuf=20k,gro=yes"}) {
+    for (const bool by_test : {false, true}) {
+      EXPECT_EQ("", run_connected(variant, [&](Rank& rank) { return overrun_in_flight(rank, 8, by_test); }).both())
+          << variant;
+    }
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------- to all at once

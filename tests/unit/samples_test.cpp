@@ -100,6 +100,24 @@ TEST(Samples, OfManyPairsHaveNoTimeWhereOneOfThemLostAMessage) {
   EXPECT_EQ(samples.losses.lost, 1U);
 }
 
+// A message that rank 0 lost, and a request that rank 2 did not get: only the first is a lost message.
+TEST(Samples, OfAPatternThatNotesHaveNoTimeWhereAMessageWasLost) {
+  const Mode incast = mode_of("incast:arrivals=yes");
+  const VisitShape shape{.nranks = 3, .size_bytes = 8, .samples = 3, .rounds = 1};
+  // Of each sample: how long it lasted, and when the messages of ranks 1 and 2 came.
+  Gathered gathered{.notes = {{10, 8, 9, 500, 20, 499, 30, 7, 29}, {}, {}}};
+  gathered.lost = {{0, 1, 0}, {0, 0, 0}, {0, 0, 1}};
+  const Samples samples = take_samples(incast, shape, gathered);
+  EXPECT_EQ(samples.ns, (std::vector<double>{10}));
+  EXPECT_EQ(samples.beside.cells, (std::vector<float>{8, 9}));
+  EXPECT_EQ(samples.losses.lost, 1U);
+  EXPECT_EQ(samples.losses.messages, 6U);
+  EXPECT_TRUE(samples.losses_of_ranks.empty()) << "one rank receives all messages";
+  VisitShape calibrating = shape;
+  calibrating.calibrating = true;
+  EXPECT_EQ(take_samples(incast, calibrating, gathered).ns, (std::vector<double>{10, 500, 30}));
+}
+
 // The first sample is far above all others: warm-up, but not while the speed is being found out.
 TEST(Samples, DropWarmUpFromCellsAndEvents) {
   const Mode pairs = mode_of("pairs");

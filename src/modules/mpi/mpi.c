@@ -58,9 +58,7 @@ static void mpi_close(np_endpoint* e) {
     free_shapes(e);
     close_one_sided(e);
     if (e->bsend_memory != NULL) detach_buffer(e);
-    for (int i = 0; i < MOST_DIMENSIONS; ++i) {
-      if (e->grids[i] != MPI_COMM_NULL) MPI_Comm_free(&e->grids[i]);
-    }
+    free_neighbours(e);
     end_mpi();
     np_cuda_close(&e->device);
   }

@@ -7,6 +7,7 @@
 #define NETPIPE_MPI_COLLECTIVES_H
 
 #include "mpi_messages.h"
+#include "mpi_neighbours.h"
 
 /* in mpi_reach.h */
 static np_status reconcile_reach(np_endpoint* e);
@@ -34,7 +35,7 @@ struct planned {
    * to each where that differs (alltoallv), with their places and their type. */
   int *counts, *places, *out_counts, *out_places;
   MPI_Datatype* types;
-  MPI_Comm grid; /* of neighbours */
+  MPI_Comm near; /* of neighbours */
 };
 
 /* The unit of counts, and whether MPI is given a count for each rank. */
@@ -78,9 +79,9 @@ enum counting { BYTES, NUMBERS, BYTES_EACH, NUMBERS_EACH };
 #if HAVE_NEIGHBORS
 #define NEIGHBORS(X)                                                                                             \
   X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, \
-    MPI_BYTE, plan->grid)                                                                                        \
+    MPI_BYTE, plan->near)                                                                                        \
   X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,    \
-    MPI_BYTE, plan->grid)
+    MPI_BYTE, plan->near)
 #else
 #define NEIGHBORS(X)
 #endif
@@ -199,25 +200,6 @@ COLLECTIVES(DEFINE_IN_PLACE)
 #define IN_PLACE_OF(e, name) NULL
 #endif
 
-#if HAVE_NEIGHBORS
-/* The neighbours of a rank are, in each dimension, the one below and the one above, in a grid of all ranks that is
- * closed; one of one dimension is a ring. extents: of each dimension, or NULL for a ring. Collective. */
-static np_status make_grid(np_endpoint* e, uint32_t dimensions, const uint64_t* extents, MPI_Comm* grid) {
-  int sizes[MOST_DIMENSIONS] = {e->nranks}, periodic[MOST_DIMENSIONS];
-  if (dimensions > MOST_DIMENSIONS) return NP_UNSUPPORTED;
-  MPI_Comm* const made = &e->grids[dimensions - 1];
-  for (uint32_t i = 0; i < dimensions; ++i) {
-    periodic[i] = 1;
-    if (extents != NULL) sizes[i] = (int)extents[i];
-  }
-  if (*made == MPI_COMM_NULL) {
-    MPI_OR_RETURN(e, MPI_Cart_create(e->comm, (int)dimensions, sizes, periodic, 0, made), "MPI_Cart_create");
-  }
-  *grid = *made;
-  return NP_OK;
-}
-#endif
-
 static np_collective_call call_of(const np_endpoint* e, np_collective what, int in_place) {
 #define CHOOSE(WHAT, Name, name, in, ...) \
   if (what == WHAT) return in_place ? IN_PLACE_OF(e, name) : e->op == OP_PERSISTENT ? KEPT_CALL(name) : now_##name;
@@ -242,6 +224,9 @@ static MPI_Op reduction_of(uint32_t reduction) {
     case NP_MIN: return MPI_MIN;
     case NP_MAX: return MPI_MAX;
     case NP_PROD: return MPI_PROD;
+    case NP_AND: return MPI_BAND;
+    case NP_OR: return MPI_BOR;
+    case NP_XOR: return MPI_BXOR;
     default: return MPI_SUM;
   }
 }
@@ -305,13 +290,22 @@ static np_status check_plan(const np_endpoint* e, const np_collective_plan* plan
     return fail(e->context, NP_UNSUPPORTED,
                 "memory=cuda: libraries promise blocking collective operations alone for memory of a device");
   }
-  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD) {
+  const int by_bits = plan->reduction >= NP_AND, whole = plan->datatype == NP_INT32 || plan->datatype == NP_INT64;
+  if (plan->datatype > NP_DOUBLE || plan->reduction > NP_XOR || (by_bits && !whole)) {
     return fail(e->context, NP_UNSUPPORTED, "a datatype or a reduction that this module does not know");
   }
   if (plan->in_place && !HAVE_MPI_3) {
     return fail(e->context, NP_UNSUPPORTED, "%s has not every collective operation in place", e->library.version);
   }
   return NP_OK;
+}
+
+static int of_neighbours(np_collective what) { return what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL; }
+
+/* What tells a persistent request from those of other operations. */
+static int key_of(const np_collective_plan* plan) {
+  if (of_neighbours((np_collective)plan->what)) return (int)(plan->what | plan->dims << 8);
+  return (int)(plan->what | plan->datatype << 8 | plan->reduction << 16);
 }
 
 static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
@@ -323,19 +317,15 @@ static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan
   if (call == NULL) return NP_UNSUPPORTED;
   struct planned* const planned = calloc(1, sizeof *planned);
   if (planned == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for a collective operation");
-  const uint32_t dimensions = plan->dims > 0 ? plan->dims : 1;
-  *planned =
-      (struct planned){.root = plan->root,
-                       .count = plan->count > INT_MAX ? -1 : (int)plan->count,
-                       .type = element_of(plan->datatype, &element),
-                       .op = reduction_of(plan->reduction),
-                       .what = (int)(plan->what | plan->datatype << 8 | plan->reduction << 16 | dimensions << 24)};
+  *planned = (struct planned){.root = plan->root,
+                              .count = plan->count > INT_MAX ? -1 : (int)plan->count,
+                              .type = element_of(plan->datatype, &element),
+                              .op = reduction_of(plan->reduction),
+                              .what = key_of(plan)};
   planned->bytes = plan->count * element;
   if (told_each(what)) status = count_each(e, plan, planned);
 #if HAVE_NEIGHBORS
-  if (what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL) {
-    status = make_grid(e, dimensions, plan->counts, &planned->grid);
-  }
+  if (of_neighbours(what)) status = make_neighbours(e, plan, &planned->near);
 #endif
   if (status != NP_OK) {
     free_planned(planned);

@@ -122,7 +122,8 @@ struct np_endpoint {
   void* bsend_memory;
   uint64_t bsend_bytes;
   uint64_t drained;                /* op=bsend: how often the buffer was full */
-  MPI_Comm grids[MOST_DIMENSIONS]; /* of all ranks, for neighbours, by dimensions; made when a pattern asks */
+  MPI_Comm grids[MOST_DIMENSIONS]; /* of all ranks, for neighbours, by dimensions (mpi_neighbours.h) */
+  struct graph* graphs;            /* the same, by degree */
   int peers[2];                    /* of the last message sent and received; -1: none yet */
 
   /* memory=cuda */

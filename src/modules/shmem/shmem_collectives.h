@@ -19,7 +19,8 @@ struct planned {
   size_t count; /* elements of 4 or 8 bytes */
   int root;
   int in_place;
-  void* work; /* of reductions, and for blocks that are made longer; in symmetric memory */
+  ptrdiff_t stride; /* of alltoalls, in elements */
+  void* work;       /* of reductions, and for blocks that are made longer; in symmetric memory */
   /* of the latter: */
   np_collective_call inner;
   size_t bytes, padded; /* of a block */
@@ -64,6 +65,8 @@ COLLECTIVE(allgatherv32, shmem_collect32(target, source, p->count, ALL, next_syn
 COLLECTIVE(allgatherv64, shmem_collect64(target, source, p->count, ALL, next_sync(e)))
 COLLECTIVE(alltoall32, shmem_alltoall32(target, source, p->count, ALL, next_sync(e)))
 COLLECTIVE(alltoall64, shmem_alltoall64(target, source, p->count, ALL, next_sync(e)))
+COLLECTIVE(alltoalls32, shmem_alltoalls32(target, source, p->stride, p->stride, p->count, ALL, next_sync(e)))
+COLLECTIVE(alltoalls64, shmem_alltoalls64(target, source, p->stride, p->stride, p->count, ALL, next_sync(e)))
 
 static np_status coll_barrier(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
   (void)e, (void)state, (void)source, (void)target, (void)request;
@@ -77,6 +80,7 @@ static np_status coll_barrier(np_endpoint* e, void* state, const void* source, v
              shmem_##kind##_##what##_to_all((kind##_element*)target, (const kind##_element*)source, (int)p->count, \
                                             ALL, (kind##_element*)p->work, next_sync(e)))
 #define REDUCTIONS(kind) REDUCTION(kind, sum) REDUCTION(kind, min) REDUCTION(kind, max) REDUCTION(kind, prod)
+#define BITWISE(kind) REDUCTION(kind, and) REDUCTION(kind, or) REDUCTION(kind, xor)
 typedef int int_element;
 typedef long long longlong_element;
 typedef float float_element;
@@ -85,11 +89,16 @@ REDUCTIONS(int)
 REDUCTIONS(longlong)
 REDUCTIONS(float)
 REDUCTIONS(double)
+BITWISE(int)
+BITWISE(longlong)
 
-/* By datatype and reduction. */
-#define ROW(kind) {coll_##kind##_sum, coll_##kind##_min, coll_##kind##_max, coll_##kind##_prod}
-static const np_collective_call reductions[][4] = {
-    [NP_INT32] = ROW(int), [NP_INT64] = ROW(longlong), [NP_FLOAT] = ROW(float), [NP_DOUBLE] = ROW(double)};
+/* By datatype and reduction; NULL: the standard has none. */
+#define ROW(kind) coll_##kind##_sum, coll_##kind##_min, coll_##kind##_max, coll_##kind##_prod
+#define WHOLE_ROW(kind) {ROW(kind), coll_##kind##_and, coll_##kind##_or, coll_##kind##_xor}
+static const np_collective_call reductions[][NP_XOR + 1] = {[NP_INT32] = WHOLE_ROW(int),
+                                                            [NP_INT64] = WHOLE_ROW(longlong),
+                                                            [NP_FLOAT] = {ROW(float)},
+                                                            [NP_DOUBLE] = {ROW(double)}};
 
 static size_t element_bytes(uint32_t datatype) {
   static const size_t bytes[] = {[NP_BYTE] = 1, [NP_INT32] = 4, [NP_INT64] = 8, [NP_FLOAT] = 4, [NP_DOUBLE] = 8};
@@ -169,16 +178,27 @@ static np_status plan_mover(np_endpoint* e, const np_collective_plan* plan, stru
   return plan_padded(e, plan->what, bytes, p, call);
 }
 
+/* Elements of 4 or 8 bytes, as they are: nothing is made longer. */
+static np_status plan_apart(const np_collective_plan* plan, struct planned* p, np_collective_call* call) {
+  const size_t element = element_bytes(plan->datatype);
+  if ((element != 4 && element != 8) || plan->in_place || plan->counts != NULL) return NP_UNSUPPORTED;
+  p->count = plan->count;
+  p->stride = (ptrdiff_t)plan->stride;
+  *call = element == 8 ? coll_alltoalls64 : coll_alltoalls32;
+  return NP_OK;
+}
+
 static np_status plan_reduction(np_endpoint* e, const np_collective_plan* plan, struct planned* p,
                                 np_collective_call* call) {
-  if (plan->datatype == NP_BYTE || plan->datatype > NP_DOUBLE || plan->reduction > NP_PROD || plan->count > INT_MAX) {
+  if (plan->datatype == NP_BYTE || plan->datatype > NP_DOUBLE || plan->reduction > NP_XOR || plan->count > INT_MAX) {
     return NP_UNSUPPORTED;
   }
+  *call = reductions[plan->datatype][plan->reduction];
+  if (*call == NULL) return NP_UNSUPPORTED;
   const size_t least = SHMEM_REDUCE_MIN_WRKDATA_SIZE, half = plan->count / 2 + 1;
   p->count = plan->count;
   p->work = shmem_malloc((half > least ? half : least) * element_bytes(plan->datatype));
   if (p->work == NULL) return no_room(e, half * element_bytes(plan->datatype));
-  *call = reductions[plan->datatype][plan->reduction];
   return NP_OK;
 }
 
@@ -192,6 +212,8 @@ static np_status shmem_prepare_collective(np_endpoint* e, const np_collective_pl
   np_status status = NP_OK;
   if (plan->what == NP_ALLREDUCE)
     status = plan_reduction(e, plan, p, &call);
+  else if (plan->what == NP_ALLTOALLS)
+    status = plan_apart(plan, p, &call);
   else if (plan->what != NP_BARRIER)
     status = plan_mover(e, plan, p, &call);
   if (status != NP_OK) {

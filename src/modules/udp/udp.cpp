@@ -55,7 +55,11 @@ np_status send(np_endpoint* endpoint, int peer, const void* data, size_t bytes) 
 }
 
 np_status recv(np_endpoint* endpoint, int peer, void* data, size_t bytes) {
-  return endpoint->links[static_cast<size_t>(peer)].in->recv(data, bytes);
+  np_endpoint::Link& link = endpoint->links[static_cast<size_t>(peer)];
+  if (link.started.first() != nullptr) [[unlikely]] {
+    if (const np_status s = end_started(*endpoint, peer); s != NP_OK) return s;
+  }
+  return link.in->recv(data, bytes);
 }
 
 np_status cast(np_endpoint* endpoint, const void* data, size_t bytes) { return endpoint->casts.out->send(data, bytes); }
@@ -86,6 +90,7 @@ np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
   }
   for (np_endpoint::Link& link : endpoint->links) {
     if (link.in) link.in->begin_visit();
+    link.started = {};  // those of a visit that failed
   }
   for (Casts::Source& source : endpoint->casts.sources) {
     if (source.in) source.in->begin_visit();
@@ -94,7 +99,14 @@ np_status prepare(np_endpoint* endpoint, const np_visit* visit) {
 }
 
 constexpr np_messages kMessages = {
-    .size = sizeof(np_messages), .send = send, .recv = recv, .cast = cast, .recv_cast = recv_cast};
+    .size = sizeof(np_messages),
+    .send = send,
+    .recv = recv,
+    .isend = isend,
+    .irecv = irecv,
+    .cast = cast,
+    .recv_cast = recv_cast,
+};
 
 }  // namespace
 }  // namespace netpipe::udp
@@ -127,6 +139,8 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
       .address = [](np_endpoint* e, void* data, size_t* bytes) { return write_address(*e, data, bytes); },
       .connect = connect,
       .limits = limits,
+      .wait = wait,
+      .test = test,
       .describe = describe,
       .read_counters = read_counters,
       .prepare = prepare,

@@ -13,6 +13,7 @@
 #include "udp_clerk.h"
 #include "udp_inbox.h"
 #include "udp_outbox.h"
+#include "udp_requests.h"
 
 struct np_endpoint {
   struct Link {
@@ -22,6 +23,7 @@ struct np_endpoint {
     netpipe::udp::Way way;
     std::unique_ptr<netpipe::udp::Outbox> out;
     std::unique_ptr<netpipe::udp::Inbox> in;
+    netpipe::udp::Started started;         // receives by irecv
     int64_t mtu = 0;                       // of the path to the peer
     int64_t rtt_ns = 0;                    // of the first question
     std::vector<std::vector<char>> early;  // messages of a peer that has connected before this rank

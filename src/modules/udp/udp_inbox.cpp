@@ -127,35 +127,70 @@ np_status Inbox::lose() {
   return NP_LOST;
 }
 
-np_status Inbox::receive(char* data, size_t bytes, ssize_t got) {
+np_status Inbox::startable(size_t bytes) const {
   if (status_ != NP_OK) return fail(way_.context, status_, "udp: an earlier transfer of this rank failed");
-  if (datagrams_of(bytes, room_) > std::max<size_t>(seen_.size(), 1)) {
-    return fail(way_.context, NP_UNSUPPORTED, "udp: a message of %zu bytes is larger than was announced", bytes);
+  if (datagrams_of(bytes, room_) <= std::max<size_t>(seen_.size(), 1)) return NP_OK;
+  return fail(way_.context, NP_UNSUPPORTED, "udp: a message of %zu bytes is larger than was announced", bytes);
+}
+
+void Inbox::unstash() {
+  if (stash_.count() == 0) return;
+  stash_.take(message_, [this](const Header& header, const char* at, size_t n) { put(header, at, n); });
+}
+
+np_status Inbox::look(void* data, size_t bytes) {
+  if (looked_ != uint64_t{message_} + 1) {
+    if (const np_status s = startable(bytes); s != NP_OK) return s;
+    begin(static_cast<char*>(data), bytes);
+    waiting_ = {};
+    unstash();
   }
+  for (;;) {
+    if (have_ == datagrams_) return complete();
+    if (stash_.count() > reorder_) return lose();
+    if (way_.aborted()) return aborted();
+    const bool late = settled();
+    bool came = false;
+    if (const np_status s = read(false, came); s != NP_OK) return s;
+    if (late && !came) return lose();
+    if (came) {
+      waiting_ = {};
+      continue;
+    }
+    looked_ = uint64_t{message_} + 1;
+    const int64_t now = now_ns();
+    begin_waiting(waiting_, now, false);
+    ++count_.empty_polls;
+    if (way_.yields()) sched_yield();
+    ask_in_time(waiting_, now);
+    return NP_PENDING;
+  }
+}
+
+np_status Inbox::receive(char* data, size_t bytes, ssize_t got) {
+  if (const np_status s = startable(bytes); s != NP_OK) return s;
   begin(data, bytes);
   const bool failed = got == -1 && errno != EAGAIN && errno != EINTR;
   if (failed) return broken(errno);
   if (got >= 0) take_linear(reinterpret_cast<const char*>(&small_), static_cast<size_t>(got));
-  if (stash_.count() > 0) {
-    stash_.take(message_, [this](const Header& header, const char* at, size_t n) { put(header, at, n); });
-  }
+  unstash();
   bool waited = got == -1;
   for (Waiting waiting;;) {
     if (have_ == datagrams_) return complete();
     if (stash_.count() > reorder_) return lose();
     if (way_.aborted()) return aborted();
-    const bool settled = behind(message_, left_) > 0 && now_ns() >= settled_at_ns_;
+    const bool late = settled();
     bool came = false;
-    if (!waited || settled) {
-      if (const np_status s = read((blocking_ || waiting.asleep) && !settled, came); s != NP_OK) return s;
+    if (!waited || late) {
+      if (const np_status s = read((blocking_ || waiting.asleep) && !late, came); s != NP_OK) return s;
     }
     waited = false;
-    if (settled && !came) return lose();
+    if (late && !came) return lose();
     if (came) {
       waiting = {};
       continue;
     }
-    if (const np_status s = idle(waiting); s != NP_OK) return s;
+    idle(waiting);
   }
 }
 
@@ -378,14 +413,18 @@ void Inbox::note_delay(uint64_t stamp) {
   last_delay_ns_ = delay;
 }
 
+// slept: in a call that has been patient already.
+void Inbox::begin_waiting(Waiting& waiting, int64_t now, bool slept) const {
+  if (waiting.since_ns != 0) return;
+  waiting.since_ns = now;
+  waiting.interval_ns = patience_ns_;
+  waiting.ask_at_ns = slept ? now : now + patience_ns_;
+}
+
 // Nothing came: waits a little, and asks the sender from time to time.
-np_status Inbox::idle(Waiting& waiting) {
+void Inbox::idle(Waiting& waiting) {
   const int64_t now = now_ns();
-  if (waiting.since_ns == 0) {
-    waiting.since_ns = now;
-    waiting.interval_ns = patience_ns_;
-    waiting.ask_at_ns = blocking_ ? now : now + patience_ns_;  // a blocking call has been patient already
-  }
+  begin_waiting(waiting, now, blocking_);
   if (!blocking_ && !waiting.asleep) {
     ++count_.empty_polls;
     if (way_.yields()) sched_yield();
@@ -394,14 +433,17 @@ np_status Inbox::idle(Waiting& waiting) {
       ++count_.sleeps;
     }
   }
-  if (now < waiting.ask_at_ns) return NP_OK;
+  ask_in_time(waiting, now);
+}
+
+void Inbox::ask_in_time(Waiting& waiting, int64_t now) {
+  if (now < waiting.ask_at_ns) return;
   ask(now);
   clerk_->serve();
   if (not_yet_ || ++waiting.asked > kQuestionsAtOnePace) {
     waiting.interval_ns = std::min(2 * waiting.interval_ns, kMostInterval);
   }
   waiting.ask_at_ns = now + waiting.interval_ns;
-  return NP_OK;
 }
 
 // A question that is dropped is asked again.

@@ -78,6 +78,10 @@ class Inbox {
     return receive(static_cast<char*>(data), bytes, kNotRead);
   }
 
+  // The same without waiting. NP_PENDING: not yet known; the next call of recv or look is for the same message and has
+  // the same arguments.
+  np_status look(void* data, size_t bytes);
+
   // A new visit: neither patience nor jitter of the one before.
   void begin_visit();
 
@@ -104,10 +108,13 @@ class Inbox {
   }
   ssize_t read_small_from(int flags);
   np_status receive(char* data, size_t bytes, ssize_t got);
+  np_status startable(size_t bytes) const;
   void begin(char* data, size_t bytes);
   np_status complete();
   np_status lose();
   void end();
+  void unstash();
+  [[nodiscard]] bool settled() const { return behind(message_, left_) > 0 && fd_io::now_ns() >= settled_at_ns_; }
   np_status read(bool blocking, bool& came);
   np_status read_datagrams(bool blocking, bool& came);
   np_status read_joined(bool blocking, bool& came);
@@ -120,7 +127,9 @@ class Inbox {
   void answered(const Header& header);
   void note_delay(uint64_t stamp);
   void set_patience(int64_t ns);
-  np_status idle(Waiting& waiting);
+  void idle(Waiting& waiting);
+  void begin_waiting(Waiting& waiting, int64_t now, bool slept) const;
+  void ask_in_time(Waiting& waiting, int64_t now);
   void ask(int64_t now);
   np_status broken(int error);
   np_status aborted();
@@ -164,6 +173,8 @@ class Inbox {
   uint32_t left_ = 0;          // so many messages had left when the last answer came
   int64_t settled_at_ns_ = 0;  // what of them is not here by then is lost
   bool not_yet_ = false;       // the sender was asked too soon
+  uint64_t looked_ = 0;        // one more than the message that look() has looked for in vain
+  Waiting waiting_;            // of look(), for that message
 
   int64_t last_delay_ns_ = 0;
   double jitter_ns_ = 0;

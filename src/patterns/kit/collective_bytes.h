@@ -15,18 +15,22 @@
 namespace netpipe::patterns::collectives {
 
 // The options that such a pattern has, in this order; `own` is one of its own.
-enum Option { what, own, root, rotate, datatype, reduction, in_place, counts, dims, options };
+enum Option { what, own, root, rotate, datatype, reduction, in_place, counts, dims, topology, degree, stride, options };
 constexpr const char* names =  // of np_collective, in its order
     "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|reduce_scatter_block|alltoall|scan|exscan|gatherv|"
-    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier";
+    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier|alltoalls";
+constexpr std::int64_t most_degree = NP_GRAPH - 1;
+constexpr const char* default_stride = "2";
 constexpr std::array<np_option, options> options_with(const np_option& of_pattern) {
   return {{
       {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation", 0},
       of_pattern,
       {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
       {"rotate", NP_BOOL, "no", 0, 1, nullptr, "", "each operation has the next rank as its root", 0},
-      {"datatype", NP_CHOICE, "double", 0, 0, "double|float|int64|int32", "", "of a reduction: what is reduced", 0},
-      {"reduction", NP_CHOICE, "sum", 0, 0, "sum|min|max|prod", "", "of a reduction: what becomes of it", 0},
+      {"datatype", NP_CHOICE, "double", 0, 0, "double|float|int64|int32", "",
+       "of a reduction: what is reduced; of alltoalls: what is moved", 0},
+      {"reduction", NP_CHOICE, "sum", 0, 0, "sum|min|max|prod|and|or|xor", "",
+       "of a reduction: what becomes of it; and, or and xor are bitwise, of int64 and int32", 0},
       {"in_place", NP_BOOL, "no", 0, 1, nullptr, "",
        "what a rank contributes already lies where its result will (MPI_IN_PLACE); of operations with a root at the "
        "root",
@@ -37,11 +41,21 @@ constexpr std::array<np_option, options> options_with(const np_option& of_patter
        0},
       {"dims", NP_CHOICE, "1", 0, 0, "1|2|3", "dimensions",
        "of neighbours: in a ring, or in a closed grid of all ranks", 0},
+      {"topology", NP_CHOICE, "grid", 0, 0, "grid|graph", "",
+       "of neighbours: those of the grid that dims describes, or of a graph: rank r sends to r+1, r-1, r+2, r-2 and so "
+       "on, and receives from r-1, r+1, r-2, r+2 and so on",
+       0},
+      {"degree", NP_INT, "0", 0, most_degree, nullptr, "ranks",
+       "of topology=graph: how many ranks each rank sends to, and receives from; 0: 2, of two ranks 1", 0},
+      {"stride", NP_INT, default_stride, 1, 4096, nullptr, "elements",
+       "of alltoalls: from the beginning of an element to that of the next, in source and target", 0},
   }};
 }
 
 np_collective operation(const Part& part);
 bool rotates(const Part& part);
+// Neighbours that each rank sends to in a graph; NaN: it has none, or they are those of a grid.
+double degree_of_graph(const Part& part);
 // Of the i-th operation.
 int root_of(const Part& part, std::uint64_t i);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is whose neighbour in a grid of all ranks, for halo and for collective operations of neighbours; and what ring,
-// exchange and halo have in common: every rank sends to some ranks and receives from as many, all at once.
+// Who is whose neighbour in a grid of all ranks, for halo and for collective operations of neighbours, and in a graph,
+// for these; and what ring, exchange and halo have in common: every rank sends to some ranks and receives from as many,
+// all at once.
 //
 //     time of one operation = from the first start of any rank until the slowest has sent and received, per round
 //     throughput = size_bytes x messages of a rank x ranks / that time: of all ranks together
@@ -71,6 +72,33 @@ inline std::string lack(int nranks, std::size_t dimensions) {
 }
 
 }  // namespace netpipe::patterns::grid
+
+// The graph that NP_GRAPH (module.h) describes: rank r sends to r + 1, r - 1, r + 2, r - 2 and so on, and receives from
+// r - 1, r + 1, r - 2, r + 2 and so on. Every number of ranks above the degree has it. With an even degree the ranks
+// that a rank sends to are those that it receives from; with degree 1 it is a ring in one direction.
+namespace netpipe::patterns::graph {
+
+// The j-th rank that this one sends to; the one that it receives from lies as far on the other side.
+inline int end_of(int rank, int nranks, std::size_t j, bool receives) {
+  const auto far = static_cast<int>(j / 2) + 1;
+  const bool above = (j % 2 == 0) != receives;
+  return ((above ? rank + far : rank - far) % nranks + nranks) % nranks;
+}
+
+inline std::vector<int> neighbours(int rank, int nranks, std::size_t degree, bool receives) {
+  std::vector<int> found;
+  for (std::size_t j = 0; j < degree; ++j) found.push_back(end_of(rank, nranks, j, receives));
+  return found;
+}
+
+// Why there is no such graph, as grid::lack says it.
+inline std::string lack(int nranks, std::size_t degree) {
+  if (degree < static_cast<std::size_t>(nranks)) return {};
+  return "needs more than " + std::to_string(degree) + " ranks, because a rank has " + std::to_string(degree) +
+         " different neighbours; there are " + std::to_string(nranks);
+}
+
+}  // namespace netpipe::patterns::graph
 
 namespace netpipe::patterns::neighbours {
 

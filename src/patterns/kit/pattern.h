@@ -65,6 +65,31 @@ inline constexpr std::uint64_t no_sample = UINT64_MAX;
   return true;
 }
 
+// The same of a word by which one rank tells another something. It is no message of the pattern, so it is in no share
+// of lost messages, but it spoils the sample like one (Loss::spoils).
+[[gnu::cold]] inline bool only_lost_word(Stage& s, np_status status, std::uint64_t sample) {
+  if (status != NP_LOST || s.lost == nullptr) return false;
+  ++(sample == no_sample ? s.lost_beside : s.lost[sample]);
+  return true;
+}
+
+// Where the i-th message (from 0) lands, of those that take these places.
+inline char* place_of(Slots places, std::uint64_t i) {
+  for (; i > 0; --i) places.take();
+  return places.take();
+}
+
+// Waits for the receives of the first `count` requests over a layer that loses messages: for each by itself, because
+// wait does not say which of several was lost. places: where they land, from the first on.
+inline np_status await_each(Stage& s, Slots places, std::uint64_t count, std::uint64_t sample) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const char* const place = places.take();
+    const np_status status = s.module.wait(s.endpoint, &s.requests[i], 1);
+    if (status != NP_OK && !only_lost(s, status, sample, place)) return status;
+  }
+  return NP_OK;
+}
+
 // Starts count messages of so many bytes, by the module's isend or irecv, from or into the next places.
 template <typename Starts>
 inline np_status start_messages(Starts start, np_endpoint* endpoint, int peer, Slots& places, std::size_t bytes,

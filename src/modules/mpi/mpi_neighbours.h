@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communicators for collectives of neighbours: a Cartesian one for each number of dimensions, and one with a graph
+ * (MPI_Dist_graph_create_adjacent) for each degree. Each is made when a pattern asks for it first and kept until the
+ * end: the first collective over a new communicator takes longer than all others.
+ */
+#ifndef NETPIPE_MPI_NEIGHBOURS_H
+#define NETPIPE_MPI_NEIGHBOURS_H
+
+#include "mpi_messages.h"
+
+struct graph {
+  int degree;
+  MPI_Comm comm;
+  struct graph* next;
+};
+
+#if HAVE_NEIGHBORS
+/* The neighbours of a rank are, in each dimension, the one below and the one above, in a grid of all ranks that is
+ * closed; one of one dimension is a ring. extents: of each dimension, or NULL for a ring. Collective. */
+static np_status make_grid(np_endpoint* e, uint32_t dimensions, const uint64_t* extents, MPI_Comm* grid) {
+  int sizes[MOST_DIMENSIONS] = {e->nranks}, periodic[MOST_DIMENSIONS];
+  if (dimensions > MOST_DIMENSIONS) return NP_UNSUPPORTED;
+  MPI_Comm* const made = &e->grids[dimensions - 1];
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    periodic[i] = 1;
+    if (extents != NULL) sizes[i] = (int)extents[i];
+  }
+  if (*made == MPI_COMM_NULL) {
+    MPI_OR_RETURN(e, MPI_Cart_create(e->comm, (int)dimensions, sizes, periodic, 0, made), "MPI_Cart_create");
+  }
+  *grid = *made;
+  return NP_OK;
+}
+
+/* The rank that lies `steps` above this one, or below where that is negative. */
+static inline int rank_at(const np_endpoint* e, int steps) {
+  return (int)(((int64_t)e->rank + steps + e->nranks) % e->nranks);
+}
+
+/* Collective. The ranks keep their numbers (no reordering). ends: room for twice the degree. */
+static np_status create_graph(np_endpoint* e, int degree, int* ends, MPI_Comm* comm) {
+  int *const from = ends, *const to = ends + degree;
+  for (int i = 0; i < degree; ++i) { /* as NP_GRAPH says */
+    const int steps = i % 2 == 0 ? i / 2 + 1 : -(i / 2 + 1);
+    to[i] = rank_at(e, steps);
+    from[i] = rank_at(e, -steps);
+  }
+  MPI_OR_RETURN(e,
+                MPI_Dist_graph_create_adjacent(e->comm, degree, from, MPI_UNWEIGHTED, degree, to, MPI_UNWEIGHTED,
+                                               MPI_INFO_NULL, 0, comm),
+                "MPI_Dist_graph_create_adjacent");
+  int in = -1, out = -1, weighted = 0;
+  MPI_OR_RETURN(e, MPI_Dist_graph_neighbors_count(*comm, &in, &out, &weighted), "MPI_Dist_graph_neighbors_count");
+  if (in == degree && out == degree) return NP_OK;
+  e->broken = 1;
+  return fail(e->context, NP_FAILED, "%s made a graph in which rank %d receives from %d ranks and sends to %d, not %d",
+              e->library.version, e->rank, in, out, degree);
+}
+
+/* Collective. A graph as NP_GRAPH describes it. */
+static np_status make_graph(np_endpoint* e, uint32_t degree, MPI_Comm* graph) {
+  if (degree == 0 || degree >= (uint32_t)e->nranks) {
+    return fail(e->context, NP_UNSUPPORTED, "%d ranks make no graph of degree %u", e->nranks, (unsigned)degree);
+  }
+  for (const struct graph* known = e->graphs; known != NULL; known = known->next) {
+    if (known->degree != (int)degree) continue;
+    *graph = known->comm;
+    return NP_OK;
+  }
+  struct graph* const made = calloc(1, sizeof *made);
+  int* const ends = calloc((size_t)degree * 2, sizeof *ends);
+  np_status status = NP_OK;
+  if (made == NULL || ends == NULL) {
+    status = fail(e->context, NP_NO_MEMORY, "no memory for a graph of degree %u", (unsigned)degree);
+  } else {
+    status = create_graph(e, (int)degree, ends, &made->comm);
+  }
+  free(ends);
+  if (status != NP_OK) {
+    free(made);
+    return status;
+  }
+  made->degree = (int)degree;
+  made->next = e->graphs;
+  e->graphs = made;
+  *graph = made->comm;
+  return NP_OK;
+}
+
+/* Collective. The communicator of a plan's neighbours. */
+static np_status make_neighbours(np_endpoint* e, const np_collective_plan* plan, MPI_Comm* comm) {
+  if (plan->dims >= NP_GRAPH) return make_graph(e, plan->dims - NP_GRAPH, comm);
+  return make_grid(e, plan->dims > 0 ? plan->dims : 1, plan->counts, comm);
+}
+#endif
+
+/* Collective. */
+static void free_neighbours(np_endpoint* e) {
+  for (int i = 0; i < MOST_DIMENSIONS; ++i) {
+    if (e->grids[i] != MPI_COMM_NULL) MPI_Comm_free(&e->grids[i]);
+  }
+  while (e->graphs != NULL) {
+    struct graph* const first = e->graphs;
+    e->graphs = first->next;
+    MPI_Comm_free(&first->comm);
+    free(first);
+  }
+}
+
+#endif
