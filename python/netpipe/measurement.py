@@ -95,7 +95,7 @@ class Measurement:
 
             silence_s = self.silence_s + 3 * (self.resolved.timeout_s or 0)
             modules = {one.module for one in self.resolved.variants if one.variant in variants}
-            needed = self.site.daemons.start(modules, lambda: interrupt.count > 0)
+            needed = self.site.start_daemons(modules, lambda: interrupt.count > 0)
             command = self.starter.command(assignment)
             command = replace(command, environment={**command.environment, **needed})
             worker = Worker(command, assignment, silence_s, interrupt, self.site)

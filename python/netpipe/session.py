@@ -144,10 +144,14 @@ class Session:
         ):  # else netpipe's own layers are measured with the server there
             settings["hosts"] = ",".join(hosts.names)
         self._job_settings = jobs.settings(
-            hosts, request.launcher, request.launcher_args, request.remote_shell
+            hosts,
+            request.launcher,
+            request.launcher_args,
+            request.remote_shell,
+            settings.get("bind", "") if hosts.given else "",
         )
         served = bool(settings.get("host"))  # netpipe's own layers: then one rank on each side
-        found = self._variants(served or bool(hosts.given), spread=len(hosts.names) > 1)
+        found = self._variants(served or bool(hosts.given), len(hosts.names) > 1, served)
         variants, settings = self._with_ranks(found, settings, served)
         if request.beside_itself:
             variants = (*variants, *(f"{one}#2" for one in variants if not apart(one)[1]))
@@ -263,14 +267,14 @@ class Session:
             if value
         ]
 
-    def _variants(self, far: bool, spread: bool) -> tuple[str, ...]:
-        """far: netpipe's own layers are measured between hosts; spread: so are the libraries."""
+    def _variants(self, far: bool, spread: bool, served: bool) -> tuple[str, ...]:
+        """far: netpipe's own layers are measured between hosts; spread: so are the libraries; served: with a server."""
         variants, self.theories = theories_apart(copies(self.request.variants))
         if not variants or EVERY in variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
             names = (*self.request.defaults, *(others(self.request.defaults, listing) if variants else ()))
-            every = available(names, listing, far, spread)
+            every = available(names, listing, far, spread, served)
             variants = with_every(variants or (EVERY,), every)
         if wants_expansion(variants):
             variants, notes = expand_libraries(variants, native.list_(), far=spread)

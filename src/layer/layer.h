@@ -59,6 +59,12 @@ struct Layer : np_module, np_messages, np_one_sided, np_collectives {
 // Started by a launcher of its library, so that each variant is measured by processes of its own.
 inline bool launched(const Layer& layer) { return layer.process_model == NP_LAUNCHED; }
 
+// Its daemons are started on all hosts before its ranks (python/netpipe/libraries/daemons); a server starts none.
+inline bool has_daemons(const Layer& layer) { return layer.process_model == NP_DAEMONS; }
+
+// Whether one of two ranks can be the process of a server on another host.
+inline bool can_be_served(const Layer& layer) { return layer.crosses_hosts != 0 && !has_daemons(layer); }
+
 // What is wrong with this layer, as the end of a sentence; "": nothing. Sizes and version were checked before.
 std::string layer_fault(const Layer& layer);
 

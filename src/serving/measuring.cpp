@@ -53,7 +53,7 @@ Result<ServingHost> look_around() {
   std::vector<std::string> choices;
   for (const LoadedModule& module : registry->modules()) {
     const bool own = module.description.empty() && module.reason.empty();
-    if (own && module.layer->crosses_hosts != 0) choices.emplace_back(module.layer->name);
+    if (own && can_be_served(*module.layer)) choices.emplace_back(module.layer->name);
   }
   if (Outcome bound = registry->bind(choices); !bound) return bound.failure();
   // A client on the same host has taken the first of the sensible processors; this is rank 1 wherever it runs.
@@ -140,8 +140,8 @@ Result<RemotePlan> check_remote_plan(const std::string& plan_text, const Bounds&
   Result<Resolved> resolved = resolve(*plan, registry);
   if (!resolved) return resolved.failure();
   for (const Variant& variant : resolved->variants) {
-    if (variant.module->crosses_hosts != 0) continue;
-    return usage(std::string("module ") + variant.module->name + " does not cross hosts");
+    if (can_be_served(*variant.module)) continue;
+    return usage(std::string("a server does not measure module ") + variant.module->name);
   }
   if (canonical_text(*plan, *resolved) != plan_text) {
     return usage(

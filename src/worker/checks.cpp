@@ -33,6 +33,10 @@ Outcome two_hosts(const Plan& plan, const Resolved& resolved) {
       return usage(std::string("module ") + variant.module->name +
                    " stays on one host; leave it out of a run with --host");
     }
+    if (has_daemons(*variant.module)) {
+      return usage(std::string("module ") + variant.module->name +
+                   " needs daemons, which netpipe serve does not start; measure it with --hosts, or leave it out");
+    }
     if (!launched(*variant.module) && variant.ranks > 2) {
       return usage("variant " + variant.name + " has " + std::to_string(variant.ranks) +
                    " ranks, and a run with --host has one on each host; write " + variant.module->name + ":ranks=2");

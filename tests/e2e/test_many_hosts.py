@@ -23,7 +23,9 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """run("tcp", ranks=6): one measurement on the three hosts, started from the first of them."""
+    """run("tcp", ranks=6): one measurement on the three hosts, started from the first of them. after=1: without that
+    one.
+    """
     folder = tmp_path_factory.mktemp("lab")
     name = f"m{secrets.token_hex(2)}h"  # a lab begins and ends with a letter
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TERM": "dumb", "COLUMNS": "160"}
@@ -46,10 +48,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     assert made.returncode == 0, made.stderr
     hosts = [host["name"] for host in json.loads(made.stdout)["hosts"]]
 
-    def measure(*arguments: str, ranks: int = 6, only: int = 3) -> Outcome:
+    def measure(*arguments: str, ranks: int = 6, only: int = 3, after: int = 0) -> Outcome:
         path = folder / "run.jsonl"
         path.unlink(missing_ok=True)
-        given = ("--hosts", ",".join(hosts[:only]), "--ranks", str(ranks))
+        given = ("--hosts", ",".join(hosts[after:][:only]), "--ranks", str(ranks))
         words = ("exec", hosts[0], "--", *COMMAND, "run", *arguments, *QUICK, *given, "-o", str(path))
         done = call(*words)
         records = parse(path.read_text()) if path.exists() else []
@@ -90,6 +92,8 @@ def test_six_ranks_on_three_hosts_by_every_pattern_that_has_more_than_two(run: R
         pytest.param("nng", marks=pytest.mark.module("nng")),
         pytest.param("ucx:tls=tcp+self", marks=pytest.mark.module("ucx")),
         pytest.param("libfabric:provider=tcp;ofi_rxm", marks=pytest.mark.module("libfabric")),
+        pytest.param("pvm", marks=pytest.mark.module("pvm")),
+        pytest.param("pvm:route=direct", marks=pytest.mark.module("pvm")),
     ],
 )
 def test_other_layers_between_hosts(run: Run, listing: dict[str, Any], variant: str) -> None:
@@ -122,6 +126,39 @@ def test_a_cast_reaches_the_ranks_of_all_hosts(run: Run, listing: dict[str, Any]
     groups = {rank["settings"]["cast_group"] for rank in opened["ranks"]}
     assert len(groups) == 1
     assert groups.pop().startswith("239.255.")
+
+
+def without_pvm(listing: dict[str, Any]) -> bool:
+    return not any(one["name"] == "pvm" and one["available"] for one in listing["modules"])
+
+
+@pytest.mark.module("pvm")
+def test_daemons_of_three_hosts_know_each_other(run: Run, listing: dict[str, Any]) -> None:
+    if without_pvm(listing):
+        pytest.skip("pvm is not available")
+    done = run("pvm", "pvm:route=direct", "--pattern", "incast")
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 2 * 3
+    assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+    for opened in done.of("variant"):
+        assert placed(opened) == ["1", "1", "2", "2", "3", "3"]
+        assert len({rank["settings"]["local_address"] for rank in opened["ranks"]}) == 3
+
+
+@pytest.mark.module("pvm")
+def test_daemons_are_started_on_hosts_that_are_all_others(run: Run, listing: dict[str, Any]) -> None:
+    """The first one runs where netpipe does, and carries nothing."""
+    if without_pvm(listing):
+        pytest.skip("pvm is not available")
+    done = run("pvm", "pvm:route=direct", ranks=2, only=2, after=1)
+    assert done.code == 0, done.said
+    assert [opened["below"] for opened in done.of("variant")] == ["udp", "tcp"]
+    for opened in done.of("variant"):
+        assert placed(opened) == ["2", "3"]
+        near, far = (rank["settings"] for rank in opened["ranks"])
+        assert near["local_address"] == far["peer_address"]
+        assert near["peer_address"] == far["local_address"]
+    assert all(p["verified_bytes"] > 0 for p in done.of("point"))
 
 
 @pytest.mark.module("tcp")

@@ -206,6 +206,23 @@ def test_a_daemon_that_is_not_there_is_named(
     assert f"no PVM daemon answers at {tmp_path}/nobody" in done.said
 
 
+def test_a_daemon_that_does_not_know_all_hosts_is_not_used(
+    measure: Runner, users_pvmd: int, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is for a host that it does not know it would throw away."""
+    place = Path(runs.more["PVM_TMP"])
+    monkeypatch.setenv("PVM_TMP", str(place))
+    monkeypatch.setenv("PVMSOCK", next(place.glob("pvmd.*")).read_text())
+    monkeypatch.setenv("PVM_ALLOW_ROOT", "1")
+    plan = ("variant pvm", "schedule list", "sizes 8", "budget 0.1", "timeout 1")
+    assert measure(*plan).code == 0
+    monkeypatch.setenv("NETPIPE_PVM_DAEMONS", "2")
+    done = measure(*plan)
+    assert done.code == 4, done.said
+    assert "the PVM daemon of this host knows 1 of 2 hosts; install the same version of PVM" in done.said
+    assert not done.of("sample")
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.launch.variants import available
 from netpipe.libraries import daemons
-from netpipe.libraries.daemons import Daemon, Daemons, kinds
+from netpipe.libraries.daemons import HERE, Contact, Daemon, Daemons, Site, kinds
 from netpipe.session import Request, Session
 
 
@@ -31,7 +32,7 @@ class Pretended(Daemon):
         self.here = False
         self.made.append(self)
 
-    def start(self, folder: Path, given_up: Callable[[], bool]) -> Mapping[str, str]:
+    def start(self, folder: Path, given_up: Callable[[], bool], site: Site) -> Contact:
         self.folder = folder
         assert folder.is_dir()
         if self.fault is not None:
@@ -39,7 +40,7 @@ class Pretended(Daemon):
         if given_up():
             raise Failure(INTERRUPTED, "interrupted")
         self.here = True
-        return {"PRETENDED": str(folder)}
+        return {HERE: {"PRETENDED": str(folder)}} | {host: {"PRETENDED": host} for host in site.hosts}
 
     def alive(self) -> bool:
         return self.here
@@ -79,6 +80,25 @@ def test_one_daemon_serves_all_workers_of_a_run(of_run: Daemons) -> None:
     of_run.close()
     assert not one.alive()
     assert not one.folder.exists()
+
+
+def test_the_ranks_of_each_host_have_variables_of_their_own(of_run: Daemons) -> None:
+    here = of_run.start(["quill", "tcp"], never, Site(("a", "b")))
+    assert here == of_run.variables(HERE) == {"PRETENDED": str(Pretended.made[0].folder)}
+    assert [of_run.variables(host) for host in ("a", "b", "c")] == [
+        {"PRETENDED": "a"},
+        {"PRETENDED": "b"},
+        {},
+    ]
+    of_run.close()
+    assert of_run.variables("a") == {}
+
+
+def test_a_server_is_asked_for_no_layer_with_daemons() -> None:
+    module = {"available": True, "crosses_hosts": True}
+    listing = {"modules": [{"name": "pvm", **module}, {"name": "quill", **module}]}
+    assert available(("pvm", "quill"), listing, far=True) == ("pvm", "quill")
+    assert available(("pvm", "quill"), listing, far=True, served=True) == ("quill",)
 
 
 def test_a_lost_daemon_is_told_once_and_replaced(of_run: Daemons) -> None:
@@ -161,6 +181,7 @@ def pvmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Daem
     monkeypatch.setenv("PVM_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("PVMSOCK", "/of/another/virtual/machine")
     monkeypatch.setenv("PVM_VMID", "another")
+    monkeypatch.setenv("PVMHOSTFILE", "/of/another/virtual/machine")
     one = kinds()["pvm"]()
     yield one, program, folder
     one.stop()
@@ -168,7 +189,7 @@ def pvmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Daem
 
 def test_pvmd_is_private_to_the_run(pvmd: tuple[Daemon, Path, Path]) -> None:
     one, _, folder = pvmd
-    found = one.start(folder, never)
+    found = one.start(folder, never, Site())[HERE]
     assert found["PVMSOCK"] == f"{folder}/pvmtmp000001.0"
     assert found["PVM_TMP"] == str(folder)
     assert one.alive()
@@ -185,7 +206,7 @@ def test_pvmd_is_private_to_the_run(pvmd: tuple[Daemon, Path, Path]) -> None:
 def test_pvmd_that_ends_is_noticed_and_says_why(pvmd: tuple[Daemon, Path, Path]) -> None:
     one, program, folder = pvmd
     program.write_text(READY.format(python=sys.executable).replace("time.sleep(60)", "sys.exit(1)"))
-    one.start(folder, never)
+    one.start(folder, never, Site())
     deadline = time.monotonic() + 10
     while one.alive():
         assert time.monotonic() < deadline
@@ -196,10 +217,10 @@ def test_pvmd_that_ends_is_noticed_and_says_why(pvmd: tuple[Daemon, Path, Path])
 def test_pvmd_that_is_not_there_or_not_wanted_any_more(pvmd: tuple[Daemon, Path, Path]) -> None:
     one, program, folder = pvmd
     with pytest.raises(Failure, match="interrupted") as interrupted:
-        one.start(folder, lambda: True)
+        one.start(folder, lambda: True, Site())
     assert interrupted.value.exit_code == INTERRUPTED
     one.stop()
     program.unlink()
     with pytest.raises(Failure, match="apt install pvm") as missing:
-        one.start(folder, never)
+        one.start(folder, never, Site())
     assert missing.value.exit_code == UNAVAILABLE

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from netpipe.events import Launch
 from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.launch.jobs import Jobs, Launchers, settings
 from netpipe.libraries import Command, Job
+from netpipe.libraries.daemons import HERE as THIS_HOST
+from netpipe.libraries.daemons import Contact, Daemon, Daemons, Site
 from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.hosts import Host, parse
 from netpipe.libraries.starting.own import SSH, Ssh, is_here, own, under_srun, wants_srun
@@ -80,6 +83,17 @@ def test_a_host_that_is_this_one_needs_no_ssh_and_an_address_loses_its_brackets(
     assert is_here("127.0.0.1")
     assert not is_here("no-such-host.invalid")
     assert not is_here("192.0.2.1")  # RFC 5737: nobody has it
+
+
+def test_ranks_of_one_host_may_have_more_variables_than_those_of_another(tmp_path: Path) -> None:
+    here, there = ELSEWHERE
+    given = replace(job(tmp_path, here, there), of_host={there: {"PVMSOCK": "/a folder/socket"}})
+    first, second = Ssh().commands(given)
+    assert "PVMSOCK" not in first.argv[-1]
+    program = script(tmp_path / "worker", '#!/bin/sh\necho "$PVMSOCK"\n')
+    shell = script(tmp_path / "rsh", HERE)
+    first, second = Ssh().commands(replace(given, program=(str(program), "join"), remote_shell=shell))
+    assert [output(first), output(second)] == ["\n", "/a folder/socket\n"]
 
 
 def test_without_ssh_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +224,39 @@ def test_both_ranks_are_started_however_many_a_library_has_there(
     one.until(lambda: one.jobs.wait_s() == float("inf"))
     assert one.failed == []
     assert list(all_with(one.secret)) == []
+
+
+class Quilld(Daemon):
+    """A daemon that ranks find by another address on each host."""
+
+    title = "the pretended daemon"
+    sites: list[Site] = []  # noqa: RUF012  each test has its own
+
+    def start(self, folder: Path, given_up: Callable[[], bool], site: Site) -> Contact:
+        self.sites.append(site)
+        return {THIS_HOST: {"QUILL": "here"}} | {host: {"QUILL": f"on {host}"} for host in site.hosts}
+
+    def alive(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        pass
+
+
+def test_each_rank_is_told_where_the_daemon_of_its_host_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Quilld, "sites", [])
+    shell = script(tmp_path / "rsh", HERE)
+    made = settings(parse(",".join(ELSEWHERE)), None, None, str(shell), "192.0.2.9")
+    with Launchers(made, (str(script(tmp_path / "worker", '#!/bin/sh\necho "$QUILL"\n')), "join")) as site:
+        site.daemons = Daemons(lambda: {"quill": Quilld})
+        assert site.start_daemons(["quill", "tcp"], lambda: False) == {"QUILL": "here"}
+        (given,) = Quilld.sites
+        assert (given.hosts, given.address, given.by_shell) == (ELSEWHERE, "192.0.2.9", True)
+        event = Launch(job=0, variant="", module="", ranks=2, join="127.0.0.1:7", secret=SECRET)
+        commands = site.commands(event, lambda: False)
+        assert [output(one) for one in commands] == [f"on {host}\n" for host in ELSEWHERE]
 
 
 def test_a_rank_that_ends_leaves_the_other_to_end_by_itself(

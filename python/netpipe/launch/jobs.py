@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from netpipe import native
 from netpipe.events import Launch
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
-from netpipe.libraries.daemons import Daemons
+from netpipe.libraries.daemons import HERE, Daemons, Site
 from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
 from netpipe.libraries.starting.description import Description, find
@@ -50,16 +50,19 @@ class Settings:
     arguments: tuple[str, ...] = ()  # more of its arguments
     remote_shell: tuple[str, ...] = ()  # reaches other hosts; empty: the launcher's default
     own_by: str = "ssh"  # or srun: what starts netpipe's own layers on the hosts
+    address: str = ""  # of this host, that processes on the hosts connect to; empty: all hosts are this one
 
 
-def settings(hosts: Hosts, launcher: str | None, arguments: str | None, remote_shell: str | None) -> Settings:
+def settings(
+    hosts: Hosts, launcher: str | None, arguments: str | None, remote_shell: str | None, address: str = ""
+) -> Settings:
     """From the texts of the command line. Raises Failure (2)."""
     check_choice(launcher)
     shell = _words("--remote-shell", remote_shell)
     own_by = "srun" if wants_srun(launcher, shell) else "ssh"
     if launcher == "ssh" and not shell:
         shell = SSH
-    return Settings(hosts, launcher, _words("--launcher-args", arguments), shell, own_by)
+    return Settings(hosts, launcher, _words("--launcher-args", arguments), shell, own_by, address)
 
 
 def parse_hosts(text: str | None, ranks: str | None) -> Hosts:
@@ -101,7 +104,7 @@ class Launchers:
         self._booted: set[str] = set()
         self._folder: Scratch | None = None
         self._jobs: dict[str, Path] = {}  # the folder of each job, by its secret
-        self.daemons = Daemons()  # of layers that netpipe forks itself
+        self.daemons = Daemons()  # of layers whose ranks netpipe starts itself
 
     def __enter__(self) -> Launchers:
         remove_dead(FOLDERS)
@@ -126,6 +129,18 @@ class Launchers:
         """The command line of each rank."""
         return self._program or (str(native.worker()), "join")
 
+    def start_daemons(self, layers: Iterable[str], given_up: Callable[[], bool]) -> Mapping[str, str]:
+        """Starts the daemons that these layers need, on all hosts. Returns the environment of a worker that opens these
+        layers. Raises Failure.
+        """
+        site = Site(
+            self.settings.hosts.names,
+            self.settings.address,
+            self._remote_shell() if self.settings.hosts.given else None,
+            self.settings.own_by != "srun",
+        )
+        return self.daemons.start(layers, given_up, site)
+
     def check(self, module: str) -> None:
         """Whether everything that jobs of this module need is here. Raises Failure that says what is missing."""
         description, launcher = self._of(module)
@@ -146,6 +161,10 @@ class Launchers:
         }
         if not self.settings.hosts.given:  # what a killed launcher leaves there goes with the folder
             variables["TMPDIR"] = str(scratch)
+        of_host: dict[str, Mapping[str, str]] = {}
+        if not event.module:
+            variables |= self.daemons.variables(HERE)
+            of_host = {host: self.daemons.variables(host) for host in self.settings.hosts.names}
         job = Job(
             description=description,
             program=self.program(),
@@ -156,6 +175,7 @@ class Launchers:
             extra=self.settings.arguments if event.module or self.settings.launcher == "srun" else (),
             remote_shell=self._remote_shell(),
             scratch=scratch,
+            of_host=of_host,
         )
         if event.module not in self._booted:
             launcher.boot(job, given_up)

@@ -17,6 +17,7 @@ from netpipe.launch.lists import apart
 from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
+from netpipe.libraries.daemons import kinds
 from netpipe.libraries.starting.description import launched, read
 from netpipe.units import listed
 
@@ -170,14 +171,21 @@ def others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:
 
 
 def available(
-    variants: Sequence[str], listing: Mapping[str, Any], far: bool, spread: bool = False
+    variants: Sequence[str],
+    listing: Mapping[str, Any],
+    far: bool,
+    spread: bool = False,
+    served: bool = False,
 ) -> tuple[str, ...]:
     """The variants whose module can be used here, or (far) between hosts, and the libraries that were added; spread:
-    their ranks are on several hosts. Variants that the user names are not filtered: they fail with their reason.
+    their ranks are on several hosts; served: one rank is a server's, which starts no daemons. Variants that the user
+    names are not filtered: they fail with their reason.
     """
     here = {
         module["name"]
         for module in listing["modules"]
         if module["available"] and (module.get("crosses_hosts") or not far)
     }
+    if served:
+        here -= set(kinds())
     return (*(variant for variant in variants if name_of(variant) in here), *added(listing, spread))

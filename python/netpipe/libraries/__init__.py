@@ -44,6 +44,8 @@ class Job:
     remote_shell: Path | None  # one program that reaches other hosts; None: the launcher's default
     scratch: Path  # a folder of this run that every user may read
     mapping: str = BLOCK  # how the ranks are dealt to the hosts
+    # more of the environment of the ranks of one host, by the host's name
+    of_host: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def cyclic(self) -> bool:

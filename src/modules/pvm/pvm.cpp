@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pvm: messages between tasks of PVM 3, packed by bytes: pvm_initsend, pvm_pkbyte, pvm_send; pvm_recv or pvm_nrecv,
-// pvm_upkbyte. netpipe starts a private daemon before the ranks (python/netpipe/libraries/daemons/pvm.py).
+// pvm_upkbyte. netpipe starts a private daemon on each host before the ranks (python/netpipe/libraries/daemons/pvm).
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pvm3.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -323,19 +325,50 @@ np_status limits(np_endpoint*, np_limits* limits) {
   return NP_OK;
 }
 
+// Of a run between hosts one on another host, if there is one.
+const Task::Peer* farthest(const np_endpoint& e) {
+  const auto far =
+      std::find_if(e.peers.begin(), e.peers.end(), [&](const Task::Peer& peer) { return e.task.is_far(peer.tid); });
+  if (far != e.peers.end()) return &*far;
+  return e.peers.empty() ? nullptr : &e.peers.back();
+}
+
+std::string ip_of(const sockaddr_storage& address) {  // PVM knows IPv4 alone
+  char text[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof text);
+  return text;
+}
+
 void describe(np_endpoint* e, np_emit emit, void* to) {
   const np_context* const context = e->context;
   np_emit_text(emit, to, "route", context->options[kRoute].text);
   np_emit_text(emit, to, "encoding", context->options[kEncoding].text);
   if (e->encoding != PvmDataInPlace) np_emit_integer(emit, to, "fragment_bytes", e->fragment_bytes, "bytes");
   describe_waiting(context->options[kWait], context->options[kSpin], context->oversubscribed != 0, emit, to);
-  np_emit_integer(emit, to, "sockets_on_the_way", e->direct ? 1 : 2, "");
+  const Task::Peer* const peer = farthest(*e);
+  const bool far = peer != nullptr && e->task.is_far(peer->tid);
+  const int through_daemons = far ? 3 : 2;  // far: one to each daemon, and one between them
+  np_emit_integer(emit, to, "sockets_on_the_way", e->direct ? 1 : through_daemons, "");
+  const int fd = peer == nullptr ? -1 : e->task.socket_to(peer->tid);
   sockaddr_storage mine{};
   socklen_t bytes = sizeof mine;
-  const int fd = e->peers.empty() ? -1 : e->task.socket_to(e->peers.back().tid);
   if (fd < 0 || getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &bytes) != 0) return;
   np_emit_text(emit, to, "socket_family", mine.ss_family == AF_UNIX ? "AF_UNIX" : "AF_INET");
-  if (mine.ss_family != AF_UNIX) np_emit_text(emit, to, "below", "tcp");
+  if (!far) {
+    if (mine.ss_family != AF_UNIX) np_emit_text(emit, to, "below", "tcp");
+    return;
+  }
+  np_emit_text(emit, to, "below", e->direct ? "tcp" : "udp");
+  std::string local = e->task.daemon_of(e->task.tid());
+  std::string remote = e->task.daemon_of(peer->tid);
+  sockaddr_storage other{};
+  bytes = sizeof other;
+  if (mine.ss_family == AF_INET && getpeername(fd, reinterpret_cast<sockaddr*>(&other), &bytes) == 0) {
+    local = ip_of(mine);
+    remote = ip_of(other);
+  }
+  np_emit_text(emit, to, "local_address", local.c_str());
+  np_emit_text(emit, to, "peer_address", remote.c_str());
 }
 
 void read_counters(np_endpoint* e, int64_t* values) {
@@ -369,6 +402,7 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
       .process_model = NP_DAEMONS,
       .min_ranks = 2,
       .max_ranks = INT32_MAX,
+      .crosses_hosts = 1,
       .messages = &kMessages,
       .probe = probe,
       .open = open,

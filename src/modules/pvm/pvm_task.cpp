@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdarg>
@@ -53,7 +54,16 @@ namespace {
 
 using fd_io::fail;
 
-constexpr int kNobodysTag = 1;  // no endpoint has it: a look for it only moves what is there
+constexpr int kNobodysTag = 1;    // no endpoint has it: a look for it only moves what is there
+constexpr char kUnnamed[] = "?";  // what a daemon calls the first one before that has told it the hosts
+
+// How many daemons netpipe has started for the run: one on each host (python/netpipe/libraries/daemons/pvm).
+int daemons_of_run() {
+  int count = 1;
+  const char* const given = std::getenv("NETPIPE_PVM_DAEMONS");
+  if (given != nullptr) std::from_chars(given, given + std::strlen(given), count);
+  return count;
+}
 
 // The variables that only tasks have which a pvmd has spawned, and the address of the daemon.
 np_status find_daemon(const np_context* context, std::string& address) {
@@ -137,8 +147,10 @@ np_status Task::enrol(const np_context* context) {
                   library_words());
     }
     tid_ = tid;
-    if (const np_status status = watch_again(context); status != NP_OK) {
-      pvm_exit();
+    np_status status = watch_again(context);
+    if (status == NP_OK) status = know_daemons(context);
+    if (status != NP_OK) {
+      part();
       return status;
     }
   }
@@ -189,14 +201,50 @@ void Task::end_watch() {
   if (watch_.joinable()) watch_.join();
 }
 
+// A daemon learns of the others after it has begun to take tasks, and throws away what is for a host that it does not
+// know yet (pvmd, loclinpkt). So no rank says where it is before its own daemon knows all.
+np_status Task::know_daemons(const np_context* context) {
+  const int wanted = daemons_of_run();
+  if (wanted < 2) return NP_OK;
+  // Half of the time, so that the sentence comes from here and not from the watchdog.
+  for (const int64_t deadline_ns = now_ns() + context->timeout_ns / 2;;) {
+    int count = 0;
+    int architectures = 0;
+    pvmhostinfo* hosts = nullptr;
+    waits(true);
+    const int done = pvm_config(&count, &architectures, &hosts);
+    waits(false);
+    if (*context->abort != 0) return fail(context, NP_ABORTED, "waiting for the PVM daemons of all hosts was given up");
+    if (done < 0) {
+      return fail(context, NP_FAILED, "cannot ask the PVM daemon for the hosts: %s (%s)", meaning(done),
+                  library_words());
+    }
+    daemons_.clear();
+    for (int i = 0; i < count; ++i) daemons_[hosts[i].hi_tid] = hosts[i].hi_name;
+    const bool named =
+        std::all_of(daemons_.begin(), daemons_.end(), [](const auto& one) { return one.second != kUnnamed; });
+    if (named && count >= wanted) return NP_OK;
+    if (now_ns() > deadline_ns) {
+      return fail(context, NP_FAILED,
+                  "the PVM daemon of this host knows %d of %d hosts; install the same version of PVM on all of them",
+                  named ? count : 1, wanted);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Task::leave() {
+  if (--endpoints_ == 0) part();
+}
+
 // pvm_exit asks the daemon and waits for its answer, however long that takes. One whose tasks are gone needs no
 // question.
-void Task::leave() {
-  if (--endpoints_ > 0) return;
+void Task::part() {
   end_watch();
   for (const int fd : sockets()) ::shutdown(fd, SHUT_RDWR);
   pvm_exit();
   direct_.clear();
+  daemons_.clear();
   tid_ = -1;
 }
 
@@ -211,6 +259,13 @@ int Task::socket_to(int tid) {
   if (found != direct_.end()) return found->second;
   const std::vector<int> all = sockets();
   return all.empty() ? -1 : all.front();
+}
+
+bool Task::is_far(int tid) const { return pvm_tidtohost(tid) != pvm_tidtohost(tid_); }
+
+std::string Task::daemon_of(int tid) const {
+  const auto found = daemons_.find(pvm_tidtohost(tid));
+  return found != daemons_.end() ? found->second : "";
 }
 
 np_status Task::greet(const np_context* context, const Peer& peer) {

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -55,11 +56,18 @@ class Task {
   // The socket that carries messages to this task, or -1.
   [[nodiscard]] int socket_to(int tid);
 
+  // Whether this task is on another host, that is, has another daemon.
+  [[nodiscard]] bool is_far(int tid) const;
+  // What the daemon of this task is called: the address at which the other daemons know it. "" on one host.
+  [[nodiscard]] std::string daemon_of(int tid) const;
+
  private:
   Task() = default;
   [[nodiscard]] std::vector<int> sockets();  // to the daemon, and to each directly connected task in the order of tids
   void keep_watch(const volatile int* abort);
   np_status watch_again(const np_context* context);
+  np_status know_daemons(const np_context* context);
+  void part();
   void end_watch();
   np_status meet(const np_context* context, const Peer& peer, int mine);
   np_status greet(const np_context* context, const Peer& peer);
@@ -68,7 +76,8 @@ class Task {
   int tid_ = -1;
   int next_tag_ = 1000;
   bool broken_ = false;
-  std::map<int, int> direct_;  // by tid: the socket
+  std::map<int, int> direct_;           // by tid: the socket
+  std::map<int, std::string> daemons_;  // by the part of a tid that is its host's: the daemon's name
 
   std::atomic<bool> waiting_{false};
   std::thread watch_;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons of layers whose ranks netpipe forks itself (process model NP_DAEMONS of module.h). The daemon of a layer
-is one file in this folder, named as the layer, with one class:
+"""The daemons of layers whose ranks netpipe starts itself (process model NP_DAEMONS of module.h). The daemon of a layer
+is one file or folder in this folder, named as the layer, with one class:
 
     @daemon
     class Layerd(Daemon): ...
 
 It is started before the first worker that opens the layer, serves all launches of the run, and ends with it. The ranks
-find it by variables in their environment.
+find it by variables in their environment, which may be others on each host.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +22,20 @@ from netpipe.libraries.starting.scratch import Scratch
 
 FOLDERS = "netpipe-daemon-"  # how the scratch folders of daemons begin
 SHORT = Path("/tmp")  # noqa: S108  where the usual place has a longer name than sockets can have
+HERE = ""  # in the place of a host's name: this one
+
+# Variables of ranks, by the name of their host and by HERE.
+Contact = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the ranks of a run are, and how commands get there."""
+
+    hosts: tuple[str, ...] = ()  # as the user named them; empty: all ranks are on this host
+    address: str = ""  # of this host, that the ranks connect to; empty: all hosts are this one
+    remote_shell: Path | None = None  # reaches other hosts; None: ssh
+    by_shell: bool = True  # False: srun starts the ranks, and there may be no other way to their hosts
 
 
 class Daemon:
@@ -29,9 +44,10 @@ class Daemon:
     title: ClassVar[str] = ""  # in sentences
     longest_folder: ClassVar[int] = 4096  # that it can put its files into, in bytes
 
-    def start(self, folder: Path, given_up: Callable[[], bool]) -> Mapping[str, str]:
-        """Returns the variables by which ranks find it. Stops waiting when given_up() is true. Raises Failure: 3 when
-        something is missing, 4 when it does not start. What was started until then `stop` ends.
+    def start(self, folder: Path, given_up: Callable[[], bool], site: Site) -> Contact:
+        """Returns the variables by which ranks find it: those of HERE, and of each host of the site. Stops waiting when
+        given_up() is true. Raises Failure: 3 when something is missing or a host is not reached, 4 when it does not
+        start. What was started until then `stop` ends.
         """
         raise NotImplementedError
 
@@ -68,18 +84,28 @@ class Daemons:
 
     def __init__(self, known: Callable[[], Mapping[str, type[Daemon]]] | None = None) -> None:
         self._known = known or kinds
-        self._running: dict[str, tuple[Daemon, Scratch, Mapping[str, str]]] = {}
+        self._running: dict[str, tuple[Daemon, Scratch, Contact]] = {}
 
-    def start(self, layers: Iterable[str], given_up: Callable[[], bool]) -> Mapping[str, str]:
-        """Starts those that these layers need and that do not run. Returns the environment of a worker that opens these
-        layers. Raises Failure.
+    def start(
+        self, layers: Iterable[str], given_up: Callable[[], bool], site: Site | None = None
+    ) -> Mapping[str, str]:
+        """Starts those that these layers need and that do not run. Returns the environment of a worker of this host
+        that opens these layers. Raises Failure.
         """
         variables: dict[str, str] = {}
         for layer in sorted(set(layers) & set(self._known())):
             if layer not in self._running:
-                self._start(layer, given_up)
-            variables |= self._running[layer][2]
+                self._start(layer, given_up, site or Site())
+            variables |= self._running[layer][2][HERE]
         return variables
+
+    def variables(self, host: str) -> Mapping[str, str]:
+        """By which ranks on this host, as the site names it, find those that run."""
+        return {
+            name: value
+            for _, _, contact in self._running.values()
+            for name, value in contact.get(host, {}).items()
+        }
 
     def lost(self) -> list[str]:
         """A sentence about each daemon that ended by itself since the last call. The next start makes another."""
@@ -95,14 +121,14 @@ class Daemons:
         for layer in list(self._running):
             self._end(layer)
 
-    def _start(self, layer: str, given_up: Callable[[], bool]) -> None:
+    def _start(self, layer: str, given_up: Callable[[], bool], site: Site) -> None:
         one = self._known()[layer]()
         folder = Scratch(FOLDERS)
         if len(str(folder.path)) > one.longest_folder:
             folder.close()
             folder = Scratch(FOLDERS, SHORT)
         try:
-            self._running[layer] = (one, folder, one.start(folder.path, given_up))
+            self._running[layer] = (one, folder, one.start(folder.path, given_up, site))
         except BaseException:
             one.stop()
             folder.close()

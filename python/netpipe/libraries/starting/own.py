@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, Failure
@@ -45,29 +46,36 @@ class Ssh(Launcher):
     def commands(self, job: Job) -> tuple[Command, ...]:
         commands, first = [], 0
         for host in job.hosts:
-            commands.append(self._start(job, range(first, first + host.ranks), host.name.strip("[]")))
+            commands.append(self._start(job, range(first, first + host.ranks), host.name))
             first += host.ranks
         return tuple(commands)
 
-    def _start(self, job: Job, ranks: range, host: str) -> Command:
+    def _start(self, job: Job, ranks: range, name: str) -> Command:
         """All ranks of a host are forked by one process: a server of ssh refuses many connections at once."""
+        host = name.strip("[]")
         alone = len(ranks) == 1
         known = {name: value for name, value in job.variables.items() if name != SECRET}
+        known |= job.of_host.get(name, {})
         known[RANK] = str(ranks[0]) if alone else f"{ranks[0]}-{ranks[-1]}"
         export = "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in known.items())
         start = f'{READ}; {export}; {THERE}; exec "$0" "$@"'
         argv: tuple[str, ...] = ("/bin/sh", "-c", start, *job.program)
         if not is_here(host):
-            shell = (str(job.remote_shell),) if job.remote_shell else SSH
-            if shutil.which(shell[0]) is None:
-                raise Failure(
-                    UNAVAILABLE,
-                    "ssh was not found; install it, name another command with --remote-shell, or use netpipe serve",
-                )
-            argv = (*shell, host, f"exec {shlex.join(argv)}")
+            argv = on(host, argv, job.remote_shell)
         secret = f"{job.variables[SECRET]}\n".encode()
         who = f"rank {ranks[0]}" if alone else f"ranks {ranks[0]} to {ranks[-1]}"
         return Command(argv, name=f"the start of {who} on {host}", said=secret)
+
+
+def on(host: str, argv: Sequence[str], remote_shell: Path | None) -> tuple[str, ...]:
+    """The command line that runs `argv` on another host. Raises Failure (3) where there is no ssh."""
+    shell = (str(remote_shell),) if remote_shell else SSH
+    if shutil.which(shell[0]) is None:
+        raise Failure(
+            UNAVAILABLE,
+            "ssh was not found; install it, name another command with --remote-shell, or use netpipe serve",
+        )
+    return (*shell, host, f"exec {shlex.join(argv)}")
 
 
 def under_srun(program: tuple[str, ...]) -> tuple[str, ...]:
