@@ -13,7 +13,8 @@
 #     get = "apt install libucx-dev"
 #
 # A layer whose library is missing is not built. It leaves NAME.absent beside the modules instead, so that `netpipe list`
-# can say what it would take.
+# can say what it would take. One that is built with a library leaves NAME.needs, which says what to do where the library
+# is missing when netpipe runs (src/catalog/absent.h).
 include(CheckIncludeFileCXX)
 set(NETPIPE_MODULE_FOLDER "${CMAKE_BINARY_DIR}/lib/netpipe/modules")
 
@@ -114,15 +115,21 @@ foreach(toml IN LISTS layers)
     endif()
   endforeach()
   set(absent "${NETPIPE_MODULE_FOLDER}/${name}.absent")
+  set(needs "${NETPIPE_MODULE_FOLDER}/${name}.needs")
   if(missing)
     netpipe_module_value("${toml}" "" summary summary)
     file(WRITE "${absent}" "netpipe-absent 1\nname ${name}\nsummary ${summary}\n"
          "reason it was not built: ${missing} was not found; ${get}, then build netpipe again\n")
     install(FILES "${absent}" DESTINATION lib/netpipe/modules)
-    file(REMOVE "${NETPIPE_MODULE_FOLDER}/${name}.so")  # of an earlier build, when the library was there
+    # Of an earlier build, when the library was there.
+    file(REMOVE "${NETPIPE_MODULE_FOLDER}/${name}.so" "${needs}")
     continue()
   endif()
   file(REMOVE "${absent}")
+  if(libraries)
+    file(WRITE "${needs}" "netpipe-needs 1\nget ${get}\n")
+    install(FILES "${needs}" DESTINATION lib/netpipe/modules)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c" "${folder}/*.cpp")
   netpipe_add_module(${name} "${NETPIPE_MODULE_FOLDER}" ${sources})
   if(folders)

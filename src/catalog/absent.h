@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of this netpipe that was not built, because what it binds was missing. The build leaves a file NAME.absent in
-// the place of NAME.so (cmake/modules.cmake):
+// What the build leaves about libraries that layers bind (cmake/modules.cmake). Of a layer that was not built, because
+// its library was missing, a file NAME.absent in the place of NAME.so:
 //
 //     netpipe-absent 1
 //     name ucx
 //     summary one line, as in module.toml
 //     reason why it was not built, and the command that changes that
+//
+// and of one that was built, for a host or a day on which its library is missing, NAME.needs beside NAME.so:
+//
+//     netpipe-needs 1
+//     get the command that installs the library, as in module.toml
 #pragma once
 
 #include <optional>
@@ -22,5 +27,8 @@ struct AbsentModule {
 // nullopt: the text is something else.
 std::optional<AbsentModule> parse_absent(std::string_view text, const std::string& path);
 std::optional<AbsentModule> read_absent(const std::string& path);
+
+// The command that installs the library of the module in this file; "": nobody has said one.
+std::string library_command(const std::string& module_path);
 
 }  // namespace netpipe

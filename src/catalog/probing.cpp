@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "catalog/absent.h"
 #include "catalog/description.h"
 
 namespace netpipe {
@@ -273,8 +274,11 @@ Result<std::unique_ptr<Layer>> load_layer(const std::string& path, const Step& s
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    return unavailable("module " + path + " cannot be loaded: " + (why != nullptr ? why : "unknown reason") +
-                       "; install what is missing, or remove the module");
+    const std::string said = "module " + path + " cannot be loaded: " + (why != nullptr ? why : "unknown reason");
+    const std::string get = library_command(path);
+    if (get.empty()) return unavailable(said + "; install what is missing, or remove the module");
+    return unavailable(said + "; install its library (" + get +
+                       "), and build netpipe again if that is another version");
   }
   using Entry = const np_module* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, NP_ENTRY));

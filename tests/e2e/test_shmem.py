@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from over_libraries import (
     launch,
     program,
 )
+
+from netpipe.libraries.adding import added
 
 NAME = "shmem@openmpi"
 SIZES = "0,1,9,4097,8193,300001"
@@ -49,6 +52,30 @@ def test_every_byte_of_messages_and_transfers_arrives(shmem: Layered, tmp_path: 
     assert (opened["below"], settings["below_stands_on"]) == ("ucx", "shm")
     assert settings["below_version"].startswith("UCX 1.")
     assert opened["version"].startswith("OpenSHMEM of Open MPI ")
+
+
+def test_a_library_that_was_upgraded_after_the_module_was_added_is_found(
+    shmem: Layered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = shmem.there["openmpi"]
+    assert module.version.startswith("OpenSHMEM of Open MPI ")
+    assert added.problem(module) is None
+    (tmp_path / "newer.c").write_text(
+        "#include <string.h>\n"
+        "int MPI_Get_library_version(char* text, int* length) {\n"
+        '  strcpy(text, "Open MPI v99.1.2, package: none");\n'
+        "  *length = (int)strlen(text);\n"
+        "  return 0;\n"
+        "}\n"
+    )
+    command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "newer.so", tmp_path / "newer.c"]
+    subprocess.run(command, check=True, timeout=60)
+    monkeypatch.setenv("LD_PRELOAD", str(tmp_path / "newer.so"))
+    problem = added.problem(module) or ""
+    assert (
+        f"its library was {module.version} when it was added and is now OpenSHMEM of Open MPI 99.1.2; "
+        in problem
+    )
 
 
 @pytest.mark.parametrize(

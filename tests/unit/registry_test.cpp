@@ -214,6 +214,22 @@ TEST_F(RegistryDirectory, RefusesAFileThatIsNoLibraryAndLooksAtNothingElse) {
   EXPECT_EQ(registry->names(), (std::vector<std::string>{"many_options"}));
 }
 
+TEST_F(RegistryDirectory, NamesTheCommandThatInstallsTheLibraryOfAModule) {
+  fs::copy_file(fault("missing_library"), directory / "bound.so");
+  const auto refused = [&]() -> Failure {
+    const Result<Registry> registry = Registry::load({directory.string()}, {});
+    return registry->require("bound").failure();
+  };
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "; install what is missing, or remove the module", refused().sentence);
+  std::ofstream(directory / "bound.needs") << "something else\nget apt install nothing\n";
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "; install what is missing, or remove the module", refused().sentence);
+  std::ofstream(directory / "bound.needs") << "netpipe-needs 1\nget apt install libbound-dev\n";
+  EXPECT_EQ(refused().exit, Exit::unavailable);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+                      "; install its library (apt install libbound-dev), and build netpipe again if that is another",
+                      refused().sentence);
+}
+
 TEST_F(RegistryDirectory, GivesWayToAFileOfTheSameName) {
   fs::copy_file(option_modules + "/many_options.so", directory / "mine.so");
   const std::string mine = (directory / "mine.so").string();

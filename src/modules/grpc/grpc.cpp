@@ -49,9 +49,9 @@ const char* version() {
 }
 
 np_status probe(char* message, size_t message_bytes) {
-  if (is_installed()) return NP_OK;
-  std::snprintf(message, message_bytes, "%s is missing; install it (Debian, Ubuntu: apt install %s)", file(),
-                package().c_str());
+  const std::string why = why_missing();
+  if (why.empty()) return NP_OK;
+  std::snprintf(message, message_bytes, "%s", why.c_str());
   return NP_UNAVAILABLE;
 }
 

@@ -28,7 +28,10 @@ std::string package() {
   return "libgrpc" + name.substr(name.rfind('.') + 1);
 }
 
-bool is_installed() { return on_demand::is_in_search_path(file()) || handle() != nullptr; }
+std::string why_missing() {
+  if (on_demand::is_in_search_path(file()) || handle() != nullptr) return {};
+  return std::string(file()) + " was not found" + on_demand::remedy("apt install " + package());
+}
 
 const Library* library(std::string& why) {
   static Library found;

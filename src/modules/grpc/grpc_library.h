@@ -84,8 +84,8 @@ const char* file();
 // The package of Debian and Ubuntu that has it, "libgrpc29".
 std::string package();
 
-// Without loading it.
-bool is_installed();
+// Without loading it. A sentence; "": it is installed.
+std::string why_missing();
 
 // Loads it. NULL: it cannot be used, and why says so in a sentence.
 const Library* library(std::string& why);

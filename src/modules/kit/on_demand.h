@@ -27,14 +27,19 @@ inline bool is_in_search_path(const std::string& file) {
   return false;
 }
 
-// After dlopen has returned NULL. get: the command that installs it.
+// What to do where it is missing, as the end of a sentence. get: the command that installs it.
+inline std::string remedy(const std::string& get) {
+  return "; install it (Debian, Ubuntu: " + get + "), or build netpipe again if another version is installed";
+}
+
+// After dlopen has returned NULL. get: as for remedy.
 inline std::string why_not_loaded(const std::string& name, const std::string& get) {
   const char* const told = dlerror();
   const std::string said = name + " cannot be loaded: " + (told == nullptr ? "it was not found" : told);
   if (said.find("Operation not permitted") != std::string::npos) {
     return said + "; netpipe serve lets a module open no files, so measure with --hosts";
   }
-  return said + "; install it (Debian, Ubuntu: " + get + ")";
+  return said + remedy(get);
 }
 
 }  // namespace netpipe::on_demand

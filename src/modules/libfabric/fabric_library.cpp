@@ -9,12 +9,14 @@
 
 #include <string>
 
+#include "kit/library_version.h"
 #include "kit/on_demand.h"
 
 namespace netpipe::fabric {
 namespace {
 
 constexpr const char* kFile = "libfabric.so.1";
+constexpr const char* kGet = "apt install libfabric1";
 
 // As long as the process: its threads and handlers may be anywhere.
 void* library() {
@@ -29,16 +31,20 @@ Function find(const char* name) {
 
 }  // namespace
 
-bool is_installed() { return on_demand::is_in_search_path(kFile) || library() != nullptr; }
+std::string why_missing() {
+  if (on_demand::is_in_search_path(kFile) || library() != nullptr) return {};
+  return std::string(kFile) + " was not found" + on_demand::remedy(kGet);
+}
 
 std::string why_not_usable() {
-  if (library() == nullptr) return on_demand::why_not_loaded("libfabric", "apt install libfabric1");
+  if (library() == nullptr) return on_demand::why_not_loaded("libfabric", kGet);
   const uint32_t found = fi_version();
   // Structures grow from one version to the next, and what a name stands for grows with them.
-  if (FI_MAJOR(found) == FI_MAJOR_VERSION && FI_MINOR(found) == FI_MINOR_VERSION) return {};
-  return "this module was built with libfabric " + std::to_string(FI_MAJOR_VERSION) + "." +
-         std::to_string(FI_MINOR_VERSION) + ", and libfabric " + std::to_string(FI_MAJOR(found)) + "." +
-         std::to_string(FI_MINOR(found)) + " is installed; build netpipe again";
+  return LibraryVersion{.library = "libfabric",
+                        .built = dotted(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                        .found = dotted(FI_MAJOR(found), FI_MINOR(found)),
+                        .exactly = true}
+      .mismatch();
 }
 
 }  // namespace netpipe::fabric

@@ -6,8 +6,8 @@
 
 namespace netpipe::fabric {
 
-// Without loading it.
-bool is_installed();
+// Without loading it. A sentence; "": it is installed.
+std::string why_missing();
 
 // Loads it. A sentence; "": it can be used.
 std::string why_not_usable();

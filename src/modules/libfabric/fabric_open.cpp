@@ -183,8 +183,9 @@ np_status make_endpoint(np_endpoint& endpoint, fi_info* info, Held<fid_ep>& made
 }
 
 np_status probe(char* message, size_t message_bytes) {
-  if (is_installed()) return NP_OK;
-  std::snprintf(message, message_bytes, "libfabric was not found; install it (Debian, Ubuntu: apt install libfabric1)");
+  const std::string why = why_missing();
+  if (why.empty()) return NP_OK;
+  std::snprintf(message, message_bytes, "%s", why.c_str());
   return NP_UNAVAILABLE;
 }
 

@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "kit/library_version.h"
 #include "nng_endpoint.h"
 
 namespace {
@@ -50,10 +51,18 @@ namespace {
 
 using namespace netpipe::queued;  // NOLINT(google-build-using-namespace): this file is about its words
 
+LibraryVersion library() {
+  return {.library = "libnng",
+          .built = dotted(NNG_MAJOR_VERSION, NNG_MINOR_VERSION, NNG_PATCH_VERSION),
+          .found = nng_version()};
+}
+
 const char* version() {
-  static const std::string text = std::string("libnng ") + nng_version();
+  static const std::string text = library().text();
   return text.c_str();
 }
+
+np_status probe(char* message, size_t message_bytes) { return library().probe(message, message_bytes); }
 
 np_status open(const np_context* context, np_endpoint** endpoint) {
   std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
@@ -117,6 +126,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
     }
   }
   describe_waiting(options[kWait], options[kSpin], e->yields, emit, to);
+  library().describe(emit, to);
 }
 
 }  // namespace
@@ -131,6 +141,7 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
       .adds = "message queues, and threads that move them",
       .options = netpipe::nng::kTable,
       .noptions = netpipe::nng::kOptions,
+      .probe = netpipe::nng::probe,
       .open = netpipe::nng::open,
       .address = netpipe::nng::address,
       .connect = netpipe::nng::connect,

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kit/fd_io.h"
+#include "kit/library_version.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "pvm/pvm_task.h"
@@ -26,6 +27,8 @@ namespace {
 
 using namespace netpipe::pvm;
 using netpipe::describe_waiting;
+using netpipe::dotted;
+using netpipe::LibraryVersion;
 using netpipe::Wait;
 using netpipe::fd_io::fail;
 using netpipe::fd_io::now_ns;
@@ -259,7 +262,14 @@ constexpr np_messages kMessages = {
 
 // ------------------------------------------------------------------------------------------------ the endpoint
 
+LibraryVersion library() {
+  return {.library = "PVM",
+          .built = dotted(PVM_MAJOR_VERSION, PVM_MINOR_VERSION, PVM_PATCH_VERSION),
+          .found = pvm_version()};
+}
+
 np_status probe(char* message, size_t message_bytes) {
+  if (const np_status status = library().probe(message, message_bytes); status != NP_OK) return status;
   const char* const root = std::getenv("PVM_ROOT");
   const std::string daemon = std::string(root != nullptr && *root != '\0' ? root : "/usr/lib/pvm3") + "/lib/pvmd";
   if (::access(daemon.c_str(), X_OK) == 0) return NP_OK;
@@ -345,6 +355,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_text(emit, to, "encoding", context->options[kEncoding].text);
   if (e->encoding != PvmDataInPlace) np_emit_integer(emit, to, "fragment_bytes", e->fragment_bytes, "bytes");
   describe_waiting(context->options[kWait], context->options[kSpin], context->oversubscribed != 0, emit, to);
+  library().describe(emit, to);
   const Task::Peer* const peer = farthest(*e);
   const bool far = peer != nullptr && e->task.is_far(peer->tid);
   const int through_daemons = far ? 3 : 2;  // far: one to each daemon, and one between them
@@ -377,7 +388,7 @@ void read_counters(np_endpoint* e, int64_t* values) {
 }
 
 const char* version() {
-  static const std::string text = std::string("PVM ") + pvm_version();
+  static const std::string text = library().text();
   return text.c_str();
 }
 

@@ -330,24 +330,33 @@ static const np_memory symmetric_memory = {
     .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = shmem_alloc, .free = shmem_release};
 static const np_memory* const memories[] = {&symmetric_memory, NULL};
 
-/* oshcc of Open MPI finds the header that numbers its versions. */
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+/* The version of the library that was loaded: it may have been upgraded since this file was compiled, and
+ * `netpipe modules` compares. OpenSHMEM tells only the version of its specification. Open MPI tells its own without
+ * having been started, in the library that its OpenSHMEM stands on. */
 #if defined(OSHMEM_SPEC_VERSION)
 #include <mpi.h>
-#define VERSION \
-  "OpenSHMEM of Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+static const char* version(void) {
+  static char text[64] = "OpenSHMEM of Open MPI";
+  char said[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0, major = 0, minor = 0, release = 0;
+  if (MPI_Get_library_version(said, &length) == MPI_SUCCESS &&
+      sscanf(said, "Open MPI v%d.%d.%d", &major, &minor, &release) == 3) {
+    snprintf(text, sizeof text, "OpenSHMEM of Open MPI %d.%d.%d", major, minor, release);
+  }
+  return text;
+}
 #else
-#define VERSION "OpenSHMEM " TEXT(SHMEM_MAJOR_VERSION) "." TEXT(SHMEM_MINOR_VERSION)
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+static const char* version(void) { return "OpenSHMEM " TEXT(SHMEM_MAJOR_VERSION) "." TEXT(SHMEM_MINOR_VERSION); }
 #endif
 
-static const np_module module = {
+static np_module module = {
     .magic = NP_MAGIC,
     .abi = NP_ABI,
     .size = sizeof(np_module),
     .name = "shmem",
     .summary = "puts, gets and messages of an OpenSHMEM library",
-    .version = VERSION,
     .below = NULL,
     .adds = "OpenSHMEM",
     .options = options,
@@ -374,4 +383,7 @@ static const np_module module = {
 };
 
 /* The only exported name besides _end. */
-__attribute__((visibility("default"))) const np_module* netpipe_module(void) { return &module; }
+__attribute__((visibility("default"))) const np_module* netpipe_module(void) {
+  module.version = version();
+  return &module;
+}

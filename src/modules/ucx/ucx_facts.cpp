@@ -207,8 +207,13 @@ std::vector<int> tcp_connections() {
   return found;
 }
 
+LibraryVersion library() {
+  return {.library = "UCX", .built = dotted(UCP_API_MAJOR, UCP_API_MINOR), .found = ucp_get_version_string()};
+}
+
 void describe(np_endpoint* e, np_emit emit, void* to) {
   const np_value* options = e->context->options;
+  library().describe(emit, to);
   describe_waiting(options[kWait], options[kSpin], e->context->oversubscribed != 0, emit, to);
   np_emit_text(emit, to, "api", options[kApi].text);
   if (e->api == Api::am) np_emit_text(emit, to, "deliver", options[kDeliver].text);

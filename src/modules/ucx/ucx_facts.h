@@ -2,10 +2,13 @@
 // What UCX has chosen.
 #pragma once
 
+#include "kit/library_version.h"
 #include "netpipe/module.h"
 #include "ucx_endpoint.h"
 
 namespace netpipe::ucx {
+
+LibraryVersion library();
 
 void describe(np_endpoint* e, np_emit emit, void* to);
 

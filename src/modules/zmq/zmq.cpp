@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 
+#include "kit/library_version.h"
 #include "zmq_endpoint.h"
 
 namespace {
@@ -63,14 +64,20 @@ namespace {
 
 using namespace netpipe::queued;  // NOLINT(google-build-using-namespace): this file is about its words
 
+LibraryVersion library() {
+  int major = 0, minor = 0, patch = 0;
+  zmq_version(&major, &minor, &patch);
+  return {.library = "libzmq",
+          .built = dotted(ZMQ_VERSION_MAJOR, ZMQ_VERSION_MINOR, ZMQ_VERSION_PATCH),
+          .found = dotted(major, minor, patch)};
+}
+
 const char* version() {
-  static const std::string text = [] {
-    int major = 0, minor = 0, patch = 0;
-    zmq_version(&major, &minor, &patch);
-    return "libzmq " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
-  }();
+  static const std::string text = library().text();
   return text.c_str();
 }
+
+np_status probe(char* message, size_t message_bytes) { return library().probe(message, message_bytes); }
 
 // libzmq's threads set their own scheduling when they begin, and end the process where they may not. Whether a thread
 // may is found out by one.
@@ -213,6 +220,7 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
   np_emit_text(emit, to, "io_place", options[kIoPlace].text);
   np_emit_integer(emit, to, "hwm_messages", e->hwm(0), "messages");
   describe_waiting(options[kWait], options[kSpin], e->yields, emit, to);
+  library().describe(emit, to);
   describe_sockets(*e, emit, to);
 }
 
@@ -229,6 +237,7 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
         .adds = "message queues, and threads that move them",
         .options = netpipe::zmq::kTable,
         .noptions = netpipe::zmq::kOptions,
+        .probe = netpipe::zmq::probe,
         .open = netpipe::zmq::open,
         .address = netpipe::zmq::address,
         .connect = netpipe::zmq::connect,
