@@ -175,6 +175,27 @@ def test_what_failed_is_avoided_by_the_next_search_and_older_results_are_kept(
 
 
 @pytest.mark.deep
+def test_a_setting_that_another_one_holds_back_is_proven_on_top_of_it(layer: Path, tmp_path: Path) -> None:
+    words = (
+        "tunable:mode=fast,buffer=64k",
+        "--only",
+        "gate,lane,useless",
+        "--goal",
+        "latency",
+        "--time",
+        "40",
+    )
+    done = tune(tmp_path / "out", *words, "--module", str(layer))
+    assert done.code == 0, done.err
+    assert done.outcome["settings"] == {"gate": "open", "lane": "wide"}
+    assert done.outcome["times_as_fast"]["low"] > 1.5
+    run = Run.read(done.folder / "climb-1.jsonl", samples=False)
+    proven = "tunable:mode=fast,buffer=64k,gate=open"
+    assert [one.variant for one in run.plans[0].variants] == [proven, f"{proven}#2", f"{proven},lane=wide"]
+    assert len({point.launch for point in run.points}) >= 3
+
+
+@pytest.mark.deep
 def test_a_layer_that_is_tuned_has_nothing_to_gain(layer: Path, tmp_path: Path) -> None:
     words = ("tunable:mode=fast,buffer=256k", "--only", "buffer,useless", "--goal", "latency", "--time", "15")
     done = tune(tmp_path / "out", *words, "--module", str(layer))

@@ -407,7 +407,7 @@ def test_what_hung_is_known_to_the_next_search_in_the_folder(tmp_path: Path) -> 
         slow: Failed("slow", "20 times"),
         START: Estimate(1.0, 0.9, 1.1),
     }
-    Log(tmp_path).round(asked, told, None, start, 1.0)
+    Log(tmp_path).round(asked, told, start, 1.0)
     assert Log(tmp_path).known_failures(start) == {hung: "it hangs"}
     assert Log(tmp_path).known_failures(Start.of("x")) == {}
     lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
