@@ -163,12 +163,12 @@ def exhaustive(case: Case, winner: dict[str, str], pin: str, rounds: int) -> Loo
     )
     with bench.guard:
         until_s = bench.clock() + min(LOOK_S * rounds, MOST_LOOK_S)
-        told, _, _ = bench.round(chosen, in_order(every, chosen), False, EACH_S, until_s)
+        told, _ = bench.round(chosen, in_order(every, chosen), EACH_S, until_s)
         times = {one: told_of.value for one, told_of in told.items() if isinstance(told_of, Estimate)}
         best = sorted(times, key=lambda one: times[one])[:AGAIN]
         again: dict[Changes, list[float]] = {one: [] for one in best}
         for _ in range(AGAIN_LAUNCHES):
-            told, _, _ = bench.round(chosen, best, False, EACH_S, bench.clock() + AGAIN_S)
+            told, _ = bench.round(chosen, best, EACH_S, bench.clock() + AGAIN_S)
             for one, at in told.items():
                 if isinstance(at, Estimate):
                     again[one].append(at.value)

@@ -212,6 +212,27 @@ def test_a_submitted_suite_runs_under_slurm(
 
 
 @pytest.mark.deep
+def test_the_runs_of_a_suite_are_tasks_of_an_array_under_slurm(
+    worker: Path,
+    slurm: Path,  # noqa: F811
+    open_folder: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm))
+    folder = open_folder / "array"
+    folder.mkdir()
+    second = TINY.partition("[[run]]")[2].replace("one", "two").replace("Points", "More")
+    (folder / "tiny.toml").write_text(f"{TINY}[[run]]{second}")
+    words = ("--scheduler", "slurm", "--minutes", "5", "--option", "--oversubscribe", "--array")
+    done = suite(folder, "submit", "./tiny.toml", *words, "--now")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Submitted batch job ") == 2
+    wait_until((folder / "tiny" / "report.html").is_file, "the last job has written the report", 90)
+    assert len(rows_of(folder / "tiny" / "points.csv")) == 1
+    assert len(rows_of(folder / "tiny" / "more.csv")) == 1
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
 def test_what_a_suite_that_is_shipped_plans_can_be_planned(
     with_mpis: Mpis, tmp_path: Path, path: Path

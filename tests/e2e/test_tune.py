@@ -175,6 +175,27 @@ def test_what_failed_is_avoided_by_the_next_search_and_older_results_are_kept(
 
 
 @pytest.mark.deep
+def test_a_setting_that_another_one_holds_back_is_proven_on_top_of_it(layer: Path, tmp_path: Path) -> None:
+    words = (
+        "tunable:mode=fast,buffer=64k",
+        "--only",
+        "gate,lane,useless",
+        "--goal",
+        "latency",
+        "--time",
+        "40",
+    )
+    done = tune(tmp_path / "out", *words, "--module", str(layer))
+    assert done.code == 0, done.err
+    assert done.outcome["settings"] == {"gate": "open", "lane": "wide"}
+    assert done.outcome["times_as_fast"]["low"] > 1.5
+    run = Run.read(done.folder / "climb-1.jsonl", samples=False)
+    proven = "tunable:mode=fast,buffer=64k,gate=open"
+    assert [one.variant for one in run.plans[0].variants] == [proven, f"{proven}#2", f"{proven},lane=wide"]
+    assert len({point.launch for point in run.points}) >= 3
+
+
+@pytest.mark.deep
 def test_a_layer_that_is_tuned_has_nothing_to_gain(layer: Path, tmp_path: Path) -> None:
     words = ("tunable:mode=fast,buffer=256k", "--only", "buffer,useless", "--goal", "latency", "--time", "15")
     done = tune(tmp_path / "out", *words, "--module", str(layer))
@@ -263,14 +284,25 @@ def test_a_parameter_that_a_library_is_given_is_read_back_from_it(with_mpis: Mpi
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "one of several"])
 @pytest.mark.parametrize(
-    ("library", "operation", "other"),
-    [("openmpi", "allreduce", ("1", "basic_linear")), ("mpich", "allreduce", ("recursive_doubling",) * 2)],
+    ("library", "other", "of_bcast"),
+    [
+        ("openmpi", ("1", "basic_linear"), ("1", "basic_linear")),
+        ("mpich", ("recursive_doubling",) * 2, ("binomial",) * 2),
+    ],
 )
 def test_rules_that_are_written_for_a_library_are_in_force(
-    with_mpis: Mpis, tmp_path: Path, library: str, operation: str, other: tuple[str, str]
+    with_mpis: Mpis,
+    tmp_path: Path,
+    library: str,
+    other: tuple[str, str],
+    of_bcast: tuple[str, str],
+    alone: bool,
 ) -> None:
-    """Files choose an algorithm for the sizes that they say. Which one is faster differs by machine."""
+    """Files choose an algorithm for the sizes that they say, also beside other operations and numbers of ranks. Which
+    one is faster differs by machine.
+    """
     from netpipe import native
     from netpipe.libraries.tunables import Chosen
     from netpipe.session import Request, Session
@@ -279,16 +311,18 @@ def test_rules_that_are_written_for_a_library_are_in_force(
     (added,) = with_mpis.need(library)
     libs = asked(next(one for one in native.list_()["modules"] if one["name"] == added.name))
     by_size = {1 << 16: "", 1 << 20: other[0]}
-    made = libs.tunables.rules(  # type: ignore[misc]
-        Chosen(operation, 2, by_size, dict([other]), libs.version, libs.file), tmp_path
-    )
+    some = [Chosen("allreduce", 2, by_size, dict([other]), libs.version, libs.file)]
+    if not alone:
+        some.append(Chosen("bcast", 2, {8: of_bcast[0]}, dict([of_bcast]), libs.version, libs.file))
+        some.append(Chosen("allreduce", 4, {8: other[0]}, dict([other]), libs.version, libs.file))
+    made = libs.tunables.rules(some, tmp_path)  # type: ignore[misc]
     assert made is not None
     for name, text in made.files.items():
         (tmp_path / name).write_text(text)
     variables = ";".join(f"{name}={value}" for name, value in made.variables.items())
     names = [added.name, f"{added.name}:env={variables}"]
     settings = {"sizes": "64k,1M", "budget": "2"}
-    result = Session(Request(names, [f"collective:what={operation}"], settings)).measure()
+    result = Session(Request(names, ["collective:what=allreduce"], settings)).measure()
     times = {(p.variant, p.size_bytes): p.median_ns for p in result.run.points}
     ratio = times[names[1], 1 << 20] / times[names[0], 1 << 20]
     assert max(ratio, 1 / ratio) > 1.1
@@ -386,7 +420,7 @@ def test_intel_mpi_says_which_rules_it_takes_and_they_reach_it(with_mpis: Mpis) 
     assert libs.read_back({variable: "2"})[variable] == ("not set", "2")
     assert libs.read_back({variable: str(len(presets) + 7)})[variable] == ("ignored by the library",) * 2
     made = libs.tunables.rules(  # type: ignore[misc]
-        Chosen("allreduce", 2, {8: "1", 1024: "2"}, {}, libs.version), Path("/none")
+        [Chosen("allreduce", 2, {8: "1", 1024: "2"}, {}, libs.version)], Path("/none")
     )
     assert made is not None
     assert libs.read_back(made.variables)[variable] == ("not set", made.variables[variable])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A layer to tune, whose best settings are known: mode=fast and a buffer of 64 KiB or more. Some of its settings are
- * refused, hang, or kill the process, and one does nothing. It really takes the time that it says, asleep, so that it
- * does so on a busy machine as well.
+ * refused, hang, or kill the process, and one does nothing. A wide lane gains only when the gate is open. It really
+ * takes the time that it says, asleep, so that it does so on a busy machine as well.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -10,9 +10,10 @@
 
 #include "../modules/pair.h"
 
-enum { MODE, BUFFER, USELESS };
+enum { MODE, BUFFER, USELESS, GATE, LANE };
 enum { SLOW, FAST, REFUSED, HANG, DIES };
 enum { SLOW_US = 600, FAST_US = 200, SMALL_BUFFER_US = 3000, ENOUGH_BYTES = 65536 };
+enum { GATE_US = 100, LANE_US = 90, HELD_BACK_US = 60 };
 
 static const np_option options[] = {
     {.name = "mode",
@@ -31,6 +32,20 @@ static const np_option options[] = {
      .help = "a buffer that may be too small",
      .tunable = 1},
     {.name = "useless", .type = NP_BOOL, .default_value = "no", .unit = "", .help = "does nothing", .tunable = 1},
+    {.name = "gate",
+     .type = NP_CHOICE,
+     .default_value = "closed",
+     .choices = "closed|open",
+     .unit = "",
+     .help = "what holds the lanes back",
+     .tunable = 1},
+    {.name = "lane",
+     .type = NP_CHOICE,
+     .default_value = "narrow",
+     .choices = "narrow|wide",
+     .unit = "",
+     .help = "gains only where the gate is open",
+     .tunable = 1},
 };
 
 static np_status tunable_open(const np_context* context, np_endpoint** endpoint) {
@@ -48,6 +63,9 @@ static np_status tunable_send(np_endpoint* e, int peer, const void* data, size_t
   if (*e->context->abort != 0) return NP_ABORTED;
   int64_t us = value[MODE].number == FAST ? FAST_US : SLOW_US;
   if (value[BUFFER].number < ENOUGH_BYTES) us += SMALL_BUFFER_US;
+  const int wide = value[LANE].number != 0;
+  if (value[GATE].number != 0) us -= wide ? GATE_US + LANE_US : GATE_US;
+  if (value[GATE].number == 0 && wide) us += HELD_BACK_US;
   const struct timespec pause = {.tv_nsec = us * 1000};
   nanosleep(&pause, NULL);
   return pair_send(e, peer, data, bytes);

@@ -20,7 +20,8 @@ from two_libraries import Here, here  # noqa: F401
 
 from netpipe import cli
 from netpipe.cli import suite as command_of
-from netpipe.cli.suite import files, scripts, tables
+from netpipe.cli.suite import files, tables
+from netpipe.cli.suite.batch import scripts
 from netpipe.cli.suite.parts import Value
 from netpipe.cli.suite.published import beside
 from netpipe.cli.suite.runs.base import Done, Planned

@@ -18,10 +18,10 @@ from netpipe.tuning import stops
 from netpipe.tuning.formats import files
 from netpipe.tuning.job import Job, described
 from netpipe.tuning.library import NO_LIBRARY
-from netpipe.tuning.measuring.bench import layers
+from netpipe.tuning.measuring.bench import Bench, layers
 from netpipe.tuning.search.goals import goal
 from netpipe.tuning.search.space import Space
-from netpipe.tuning.search.variants import Changes
+from netpipe.tuning.search.variants import Changes, Start
 from netpipe.tuning.system import applied, table
 from netpipe.tuning.tune import Outcome
 
@@ -101,6 +101,16 @@ def test_without_intervals_nothing_is_called_a_gain(netpipe: Netpipe) -> None:
     assert outcome["gains"] is False
     assert outcome["files"] == []
     assert Path("tune/search.jsonl").is_file()
+
+
+def test_launches_of_a_later_look_are_added_to_the_run_of_the_first(netpipe: Netpipe) -> None:
+    bench = Bench(Start.of("tcp"), goal("latency"), Request(["tcp"]), False)
+    path = Path("confirm.jsonl")
+    bench.session(["tcp", "unix"], bench.goal.probes, 0.2, 30.0, launches=2, output=path)
+    measured = bench.session(["tcp", "unix"], bench.goal.probes, 0.1, 30.0, output=path, onto=True)
+    for run in (measured.run, Run.read(path, samples=False)):
+        assert {point.launch for point in run.points} == {0, 1, 2}
+    assert bench.measurements == 2 * len(bench.goal.probes) * 3
 
 
 def test_a_start_that_cannot_be_measured_is_the_answer(netpipe: Netpipe) -> None:

@@ -101,7 +101,7 @@ def test_the_environment_is_what_a_shell_reads() -> None:
 
 
 def test_classic_rules_rise_from_nothing_and_leave_what_was_not_measured_alone() -> None:
-    made = rules.rules(chosen((5, 0, 11), "allreduce", {8: "", 64: "3", 512: "4"}), FOLDER)
+    made = rules.rules([chosen((5, 0, 11), "allreduce", {8: "", 64: "3", 512: "4"})], FOLDER)
     assert made is not None
     ((name, text),) = made.files.items()
     assert made.variables["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"/tuned/{name}"
@@ -116,7 +116,7 @@ def test_classic_rules_rise_from_nothing_and_leave_what_was_not_measured_alone()
 
 
 def test_older_versions_have_neither_the_first_line_nor_the_last_number() -> None:
-    made = rules.rules(chosen((4, 1, 4), "bcast", {8: "1"}, 2), FOLDER)
+    made = rules.rules([chosen((4, 1, 4), "bcast", {8: "1"}, 2)], FOLDER)
     assert made is not None
     (text,) = made.files.values()
     assert "rule-file-version" not in text
@@ -128,7 +128,7 @@ def test_sizes_of_all_ranks_count_where_open_mpi_counts_them() -> None:
 
 
 def test_newer_versions_have_json_whose_first_match_wins() -> None:
-    made = rules.rules(chosen((6, 0, 0), "allreduce", {8: "", 64: "3", 512: "4"}), FOLDER)
+    made = rules.rules([chosen((6, 0, 0), "allreduce", {8: "", 64: "3", 512: "4"})], FOLDER)
     assert made is not None
     whole = json.loads(made.files["allreduce-rules.json"])
     (only,) = whole["collectives"]["allreduce"]
@@ -140,7 +140,7 @@ def test_newer_versions_have_json_whose_first_match_wins() -> None:
 
 
 def test_an_operation_without_a_known_number_has_no_rules() -> None:
-    assert rules.rules(chosen((5, 0, 11), "scan", {8: "1"}), FOLDER) is None
+    assert rules.rules([chosen((5, 0, 11), "scan", {8: "1"})], FOLDER) is None
 
 
 # ------------------------------------------------------------------------------------------------------ MPICH's trees
@@ -186,7 +186,7 @@ def test_the_trees_of_mpich_are_found_in_the_library_itself(mpich: Path) -> None
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_rules_for_mpich_change_what_was_measured_and_nothing_else(mpich: Path, ranks: int) -> None:
     of = chosen((5, 0, 2), "allreduce", {8: "", 64: "ring", 512: ""}, ranks, mpich, {"ring": "ring"})
-    made = trees.rules(of, FOLDER)
+    made = trees.rules([of], FOLDER)
     assert made is not None
     levels = {name: json.loads(text) for name, text in made.files.items()}
     assert {Path(path).name for path in made.variables.values()} == set(levels)
@@ -216,7 +216,7 @@ def test_rules_for_mpich_change_what_was_measured_and_nothing_else(mpich: Path, 
 def test_rules_for_mpich_end_every_level_for_all_cases(mpich: Path) -> None:
     """A level without an end is an assertion in MPICH."""
     of = chosen((5, 0, 2), "allreduce", {8: "ring"}, 4, mpich, {"ring": "ring"})
-    made = trees.rules(of, FOLDER)
+    made = trees.rules([of], FOLDER)
     assert made is not None
 
     def check(tree: dict[str, dict[str, object]]) -> None:
@@ -231,8 +231,8 @@ def test_rules_for_mpich_end_every_level_for_all_cases(mpich: Path) -> None:
 
 
 def test_an_operation_or_a_library_without_a_tree_has_no_rules_for_mpich(mpich: Path) -> None:
-    assert trees.rules(chosen((5, 0, 2), "scan", {8: "ring"}, 4, mpich), FOLDER) is None
-    assert trees.rules(chosen((5, 0, 2), "allreduce", {8: "ring"}, 4, Path("/none")), FOLDER) is None
+    assert trees.rules([chosen((5, 0, 2), "scan", {8: "ring"}, 4, mpich)], FOLDER) is None
+    assert trees.rules([chosen((5, 0, 2), "allreduce", {8: "ring"}, 4, Path("/none"))], FOLDER) is None
 
 
 # --------------------------------------------------------------------------------------------- settings of the kernel
@@ -407,7 +407,7 @@ def test_what_hung_is_known_to_the_next_search_in_the_folder(tmp_path: Path) -> 
         slow: Failed("slow", "20 times"),
         START: Estimate(1.0, 0.9, 1.1),
     }
-    Log(tmp_path).round(asked, told, None, start, 1.0)
+    Log(tmp_path).round(asked, told, start, 1.0)
     assert Log(tmp_path).known_failures(start) == {hung: "it hangs"}
     assert Log(tmp_path).known_failures(Start.of("x")) == {}
     lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]

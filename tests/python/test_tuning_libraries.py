@@ -55,11 +55,11 @@ def test_the_presets_of_intel_mpi_are_those_that_it_lists(intel: Library) -> Non
 
 def test_rules_of_intel_mpi_hold_for_the_sizes_and_ranks_that_were_measured() -> None:
     asked = Chosen("allreduce", 4, {8: "", 64: "2", 512: "5"}, {}, (2021, 19))
-    made = presets.rules(asked, Path("/none"))
+    made = presets.rules([asked], Path("/none"))
     assert made is not None
     assert made.variables == {ALLREDUCE: "2:23-180@4-4;5:181-1023@4-4"}
     assert made.files == {}
-    assert presets.rules(Chosen("gather", 4, {8: "1"}, {}, (2021,)), Path("/none")) is None
+    assert presets.rules([Chosen("gather", 4, {8: "1"}, {}, (2021,))], Path("/none")) is None
 
 
 def test_rules_reach_the_library_through_the_text_of_a_variant() -> None:

@@ -133,7 +133,7 @@ def test_where_rules_make_the_librarys_own_choice_slower_it_is_not_kept(tmp_path
 
     outcome, _ = tuned(tmp_path, truth, hosts="A,B")
     (said,) = (note for note in outcome.notes if note.startswith("rules for bcast"))
-    assert said == "rules for bcast: 8 B to 8 KiB linear, 32 KiB to 512 KiB binomial"
+    assert said == "rules for bcast on 2 ranks: 8 B to 8 KiB linear, 32 KiB to 512 KiB binomial"
     assert len(outcome.began) == 2, "the library's own choice is no candidate"
 
 

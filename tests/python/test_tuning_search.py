@@ -33,10 +33,14 @@ def told(
 
 
 def run(
-    space: Space, truth: Truth, seed: int = 1, avoid: frozenset[Changes] = frozenset()
+    space: Space,
+    truth: Truth,
+    seed: int = 1,
+    avoid: frozenset[Changes] = frozenset(),
+    builds: bool = False,
 ) -> tuple[Search, list[Changes]]:
     """A whole search, and everything that it asked for."""
-    search, noise, asked = Search(space, avoid), random.Random(seed), []
+    search, noise, asked = Search(space, avoid, builds), random.Random(seed), []
     while (one := search.next()) is not None:
         asked += one.candidates
         search.tell(one, {c: told(truth, c, one.reference, one.weight, noise) for c in one.candidates})
@@ -182,6 +186,20 @@ def test_a_setting_that_only_helps_beside_another_one_is_found(seed: int) -> Non
     search, asked = run(SPACE, truth, seed)
     assert truth(dict(search.best.items)) == 0.05
     assert len(asked) < 60
+
+
+@pytest.mark.parametrize("builds", [True, False])
+def test_a_library_that_is_launched_is_searched_further_before_the_proof(builds: bool) -> None:
+    """For others the settings on top of a gain are tried once it is proven (test_tuning_climb.py)."""
+    space = Space((Knob("gate", ("open",)), Knob("lane", ("wide",)), Knob("other", ("1", "2"))))
+
+    def truth(settings: Mapping[str, str]) -> float:
+        return 1.0 if "gate" not in settings else 0.4 if "lane" in settings else 0.7
+
+    search, asked = run(space, truth, builds=builds)
+    both = Changes.of({"gate": "open", "lane": "wide"})
+    assert (both in asked) == builds
+    assert (search.best == both) == builds
 
 
 def test_a_search_without_time_knows_what_it_was_told() -> None:

@@ -60,8 +60,11 @@ def complete_goals(context: click.Context, of: click.Parameter, incomplete: str)
         return [CompletionItem(begun, type="file")]
     if equals and kind == COLLECTIVE:
         start = f"{COLLECTIVE}:what="
-        found = complete_patterns(context, of, f"{start}{begun}")
-        return [CompletionItem(f"{COLLECTIVE}={one.value.removeprefix(start)}") for one in found]
+        before, comma, last = begun.rpartition(",")
+        found = complete_patterns(context, of, f"{start}{last}")
+        return [
+            CompletionItem(f"{COLLECTIVE}={before}{comma}{one.value.removeprefix(start)}") for one in found
+        ]
     goals = [name for name in NAMES if "=" not in name] + [f"{COLLECTIVE}=", f"{PROFILE}="]
     return [CompletionItem(goal) for goal in goals if goal.startswith(incomplete)]
 
@@ -75,7 +78,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
             metavar="GOAL",
             shell_complete=complete_goals,
             help="What is to be faster: latency (1 to 64 B), throughput (64 KiB to 4 MiB), curve (all sizes), "
-            "collective=NAME (its algorithms), or profile=FILE (what an application sends)  [default: curve]",
+            "collective=NAME,... (algorithms of these operations), or profile=FILE (what an application sends)  "
+            "[default: curve]",
         ),
         click.option(
             "--time",
@@ -190,7 +194,8 @@ def show(job: Job, given: dict[str, Any]) -> None:
     for outcome in job.outcomes:
         out.print(Text(telling.headline(outcome), style="bold"))
         lines = list(telling.details(outcome))
-        if written := job.written.get(outcome.variant):
+        last = [one for one in job.outcomes if one.variant == outcome.variant][-1]
+        if (written := job.written.get(outcome.variant)) and outcome is last:
             names = ", ".join(path.name for path in written)
             folder = written[0].parent
             configured = any(path.name == "tuned.toml" for path in written)

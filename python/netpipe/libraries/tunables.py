@@ -24,7 +24,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which algorithm a collective operation is to use at which size."""
+    """Which algorithm a collective operation is to use at which size, on a number of ranks."""
 
     operation: str
     ranks: int
@@ -41,6 +41,20 @@ class Rules:
 
     variables: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+def by_operation(some: Sequence[Chosen]) -> dict[str, list[Chosen]]:
+    """Each operation with what is chosen for it, by rising number of ranks; what has no algorithm is left out."""
+    found: dict[str, list[Chosen]] = {}
+    for one in sorted(some, key=lambda one: one.ranks):
+        if any(one.by_size.values()):
+            found.setdefault(one.operation, []).append(one)
+    return found
+
+
+def file_stem(some: Sequence[Chosen]) -> str:
+    """What names of files of these rules begin with: the operation, or `collective` for several rules."""
+    return some[0].operation if len(some) == 1 else "collective"
 
 
 def steps_of(by_size: Mapping[int, str]) -> list[tuple[int, str]]:
@@ -77,8 +91,9 @@ class Tunables:
     read_back: ReadBack | None = None
     parameters: tuple[Parameter, ...] = ()
     algorithm: Callable[[str], str] = lambda operation: ""  # noqa: ARG005  the variable of a collective; "": none
-    # Rules by size, whose files will be in the folder; None for an operation that the library has no rules for.
-    rules: Callable[[Chosen, Path], Rules | None] | None = None
+    # Rules by size for all of these together, whose files will be in the folder; None if one of them is an operation
+    # that the library has no rules for.
+    rules: Callable[[Sequence[Chosen], Path], Rules | None] | None = None
     unruled: frozenset[str] = frozenset()  # algorithms that rules cannot name
     # Of an operation and a version of the library (empty: not known), the variables without which the choice of an
     # algorithm is ignored.

@@ -2,7 +2,8 @@
 """Algorithms of collective operations. Which there are, the library itself says (library/asking.py).
 
 Where the library takes rules by size and number of ranks, each algorithm is measured at each size, each size gets the
-one that was certainly faster than the library's own choice or keeps that choice, and all rules together are confirmed.
+one that was certainly faster than the library's own choice or keeps that choice, and all rules together are confirmed,
+for each operation and number of ranks.
 A library may ignore a file of rules without a word, so what they gain is held against what their algorithms gained.
 Where it takes one algorithm for all sizes, that is one setting among others.
 """
@@ -17,14 +18,14 @@ from pathlib import Path
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.findings import CannotJudge
 from netpipe.findings.curves.broken_guideline import GUIDELINES, judge, same_size
-from netpipe.libraries.tunables import Chosen
+from netpipe.libraries.tunables import Chosen, Rules
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.library import NO_LIBRARY, Library
 from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S
 from netpipe.tuning.measuring.ratios import Scores, Verdict, scores
 from netpipe.tuning.search.goals import COLLECTIVE_SIZES, Goal, Place
-from netpipe.tuning.search.halving import LEAST_GAIN, Failed
+from netpipe.tuning.search.halving import LEAST_GAIN, SAME, Failed
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START, Changes, Start
 from netpipe.tuning.tune import Outcome, Tuner
@@ -33,7 +34,6 @@ from netpipe.units import digits, size_text
 # the choice of the library, another call, a device
 NOT_ALGORITHMS = frozenset({"auto", "ignore", "nb", "ccl"})
 SCREENING = 0.5  # of the time of the search
-SAME = Estimate(1.0, 1.0, 1.0)
 GUIDELINE = 0.1  # of all the time: is the operation as fast as others that do the same together?
 
 
@@ -71,19 +71,37 @@ class PerSize(Tuner):
     """As Tuner, with an algorithm for each size where the library takes that."""
 
     library: Library = NO_LIBRARY
-    folder: Path | None = None
+    folder: Path | None = None  # of rules
     ranks: int = 2
+    # What the search has chosen for each size; None: there are no rules, or nothing was faster.
+    picked: Chosen | None = None
+    reserve_s: float = 0.0  # of the time, for other operations that do the same
     # What the algorithms of the rules take, chosen one by one, over what the start takes; None: there are no rules.
     _alone: Estimate | None = None
 
     def tune(self, output: Path | None) -> Outcome:
-        reserve_s = GUIDELINE * max(self.until_s - self.bench.clock(), 0.0)
-        self.until_s -= reserve_s
-        found = super().tune(output)
-        if found.best == START and self.folder is not None:
-            for name in found.rules:
-                (self.folder / name).unlink()  # nothing has shown that it gains
-            found.rules = ()
+        (found,), _ = together([self], [output], self.until_s)
+        return found
+
+    def begin(self) -> Outcome:
+        self.reserve_s = GUIDELINE * max(self.until_s - self.bench.clock(), 0.0)
+        self.until_s -= self.reserve_s
+        found = super().begin()
+        found.ranks = self.ranks
+        return found
+
+    def use(self, found: Outcome, made: Rules) -> None:
+        """Lets the proof be about these rules, which may be for other operations too."""
+        self._chosen = [Changes.of(made.variables)]
+        found.rules = tuple(made.files)
+        if made.files and self.bench.base.hosts:
+            found.notes.append(
+                f"every host needs the rules at the same path, {self.rules_folder}: name a folder that they "
+                "share with -o"
+            )
+
+    def end(self, found: Outcome, output: Path | None) -> None:
+        super().end(found, output)
         found.effects = tuple(
             replace(one, said=f"{one.said}, which is its name; that its rules are used shows in the gain")
             if Path(one.value).name in found.rules
@@ -93,9 +111,8 @@ class PerSize(Tuner):
         if self._alone is not None and found.verdict is not None:
             found.notes += shortfall(found.verdict, self._alone.inverse())
         if not found.interrupted:
-            left_s = max(self.until_s + reserve_s - self.bench.clock(), 0.0)
-            self._check_guideline(found, reserve_s, left_s + GRACE_S)
-        return found
+            left_s = max(self.until_s + self.reserve_s - self.bench.clock(), 0.0)
+            self._check_guideline(found, self.reserve_s, left_s + GRACE_S)
 
     def _check_guideline(self, found: Outcome, seconds: float, limit_s: float) -> None:
         """Whether other operations that do the same together are faster, before and after. `seconds`: of measuring,
@@ -123,8 +140,7 @@ class PerSize(Tuner):
             found.notes.append(f"{operation} is not certainly slower than {' and '.join(others)} at any size")
 
     def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
-        of = self.library.tunables
-        if of.rules is None or self.folder is None or not self._has_rules(whole):
+        if not self.has_rules:
             return super().choose(found, whole, until_s)
         # Between hosts what the choice needs may change the library's own choice, so that is measured too.
         own = [self._needed] if self.bench.base.hosts and self._needed != START else []
@@ -146,31 +162,28 @@ class PerSize(Tuner):
         if not any(by_size[place[1]] and _faster(times) for place, times in taken.items()):
             return []
         self._alone = whole.score(taken, dict.fromkeys(taken, 1.0))
-        operation, library = whole.name.partition("=")[2], self.library
-        chosen = Chosen(operation, self.ranks, by_size, self._words(), library.version, library.file)
-        made = of.rules(chosen, self.folder.absolute())
-        if made is None:
-            raise Failure(UNAVAILABLE, f"{found.variant}: how its rules name {operation} is not known here")
-        for name, text in made.files.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
-        found.rules = tuple(made.files)
-        if made.files and self.bench.base.hosts:
-            found.notes.append(
-                f"every host needs the rules at the same path, {self.folder.absolute()}: name a folder that they "
-                "share with -o"
-            )
-        found.notes.append(f"rules for {operation}: {_in_words(by_size, self._words())}")
-        return [Changes.of(made.variables)]
+        self.picked = self._chosen_as(by_size)
+        words = _in_words(by_size, self._words())
+        found.notes.append(f"rules for {self.picked.operation} on {self.ranks} ranks: {words}")
+        return []  # the rules are used when they are written
 
-    def _has_rules(self, whole: Goal) -> bool:
+    def _chosen_as(self, by_size: Mapping[int, str]) -> Chosen:
+        operation, of = self.bench.goal.name.partition("=")[2], self.library
+        return Chosen(operation, self.ranks, by_size, self._words(), of.version, of.file)
+
+    @property
+    def rules_folder(self) -> Path:
+        assert self.folder is not None
+        return self.folder.absolute()
+
+    @property
+    def has_rules(self) -> bool:
         """Whether the library takes rules for this operation."""
-        operation, of, folder = whole.name.partition("=")[2], self.library, self.folder
-        values = self.space.knobs[0].values
-        if of.tunables.rules is None or folder is None or not values:
+        rules, values = self.library.tunables.rules, self.space.knobs[0].values
+        if rules is None or self.folder is None or not values:
             return False
-        one = dict.fromkeys(whole.sizes(whole.counted)[:1], values[0])
-        asked = Chosen(operation, self.ranks, one, self._words(), of.version, of.file)
-        return of.tunables.rules(asked, folder.absolute()) is not None
+        one = dict.fromkeys(self.bench.goal.sizes(self.bench.goal.counted)[:1], values[0])
+        return rules([self._chosen_as(one)], self.folder.absolute()) is not None
 
     @property
     def _needed(self) -> Changes:
@@ -214,6 +227,59 @@ class PerSize(Tuner):
             found.failed.update(failed)
             self.log.places(made, names, failed, bench.start)
         return told
+
+
+def together(
+    tuners: Sequence[PerSize], outputs: Sequence[Path | None], until_s: float
+) -> tuple[list[Outcome], Rules | None]:
+    """Tunes one library for several operations and numbers of ranks: a search for each, one set of rules with what all
+    of them chose, and a proof of these rules for each. What gains nothing is taken out again. Several need a library
+    that takes rules, and one folder for them. `until_s`: of the clock. Returns the outcomes that were reached, and the
+    rules; None where nothing gains by them. Raises Failure as Tuner does.
+    """
+    clock = tuners[0].bench.clock
+    found: list[Outcome] = []
+    for place, tuner in enumerate(tuners):
+        tuner.until_s = clock() + (until_s - clock()) / (len(tuners) - place)
+        if len(tuners) > 1:
+            operation = tuner.bench.goal.name.partition("=")[2]
+            tuner.watch(f"{operation} on {tuner.ranks} ranks ({place + 1} of {len(tuners)})")
+        found.append(tuner.begin())
+        if found[-1].interrupted:
+            return found, None
+    picked = {place: tuner.picked for place, tuner in enumerate(tuners) if tuner.picked is not None}
+    made = _written(tuners[0], list(picked.values()))
+    for place, (tuner, outcome, output) in enumerate(zip(tuners, found, outputs, strict=True)):
+        share_s = (until_s - clock()) / (len(tuners) - place)
+        tuner.until_s = clock() + share_s - min(tuner.reserve_s, share_s / 2)
+        if made is not None and place in picked:
+            tuner.use(outcome, made)
+        tuner.end(outcome, output)
+        if outcome.interrupted:
+            break
+    if made is None:
+        return found, None
+    gaining = [
+        one if found[place].best != START else replace(one, by_size=dict.fromkeys(one.by_size, ""))
+        for place, one in picked.items()
+    ]
+    for outcome in found:
+        outcome.rules = outcome.rules if outcome.best != START else ()
+    if any(any(one.by_size.values()) for one in gaining):
+        return found, _written(tuners[0], gaining)
+    for name in made.files:
+        (tuners[0].rules_folder / name).unlink()  # nothing has shown that it gains
+    return found, None
+
+
+def _written(tuner: PerSize, picked: Sequence[Chosen]) -> Rules | None:
+    """The rules, whose files are in the folder of `tuner`; None where nothing was picked."""
+    rules = tuner.library.tunables.rules
+    made = rules(picked, tuner.rules_folder) if rules is not None and picked else None
+    if made is not None:
+        for name, text in made.files.items():
+            (tuner.rules_folder / name).write_text(text, encoding="utf-8")
+    return made
 
 
 def _told(

@@ -6,7 +6,9 @@
     FOLDER/failures.json    candidates that crashed or hung, avoided by the next search in this folder
     FOLDER/...              where something gained, the settings in the formats of those who read them (formats)
 
-Several variants have a folder each inside. What an earlier call left in FOLDER is kept under another name.
+Several variants have a folder each inside. Several operations and numbers of ranks have a folder each for what was
+measured, such as FOLDER/bcast-4, and their settings are in FOLDER. What an earlier call left in FOLDER is kept under
+another name.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from netpipe import native
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.launch import jobs
 from netpipe.launch.lists import apart, copies
-from netpipe.session import Request, Session
+from netpipe.libraries.tunables import Rules
+from netpipe.session import Request, Session, process_counts
 from netpipe.tuning import collectives, placement
 from netpipe.tuning.formats import Tuned, files
 from netpipe.tuning.library import Library, library
@@ -31,17 +34,16 @@ from netpipe.tuning.library.parameters import parameters, texts_here
 from netpipe.tuning.log import FAILURES, SEARCH, Log
 from netpipe.tuning.measuring.bench import LEAST_BUDGET_S, Bench
 from netpipe.tuning.measuring.guard import Guard
-from netpipe.tuning.measuring.ratios import Verdict
 from netpipe.tuning.measuring.turns import TURNS
 from netpipe.tuning.search.goals import COLLECTIVE, Goal
 from netpipe.tuning.search.space import Space, space
-from netpipe.tuning.search.variants import START, Start, is_variable
+from netpipe.tuning.search.variants import START, Changes, Start, is_variable
 from netpipe.tuning.system import nic
 from netpipe.tuning.system.applied import Applied, restore_left
 from netpipe.tuning.system.table import candidates
 from netpipe.tuning.system.trial import gaining, nic_file, sysctl_file, trial
-from netpipe.tuning.tune import Outcome, Tuner, Watch
-from netpipe.units import digits
+from netpipe.tuning.tune import Outcome, Tuner, Watch, times_text
+from netpipe.units import counted
 
 CONFIRM = "confirm.jsonl"
 SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
@@ -50,6 +52,19 @@ PLACING = 0.3  # where placements are tried
 OVER_IP = {"tcp", "udp", "sctp"}  # layers to which settings of the kernel and of interfaces matter
 LAUNCHING = ("hosts", "launcher", "launcher-args", "remote-shell")  # fields of a Request, and options
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
+
+
+@dataclass(frozen=True)
+class Part:
+    """What has a search of its own: the goal, or one operation of it on one number of ranks."""
+
+    goal: Goal
+    base: Request
+    ranks: Mapping[str, int]  # by variant
+
+    def folder(self, variant: str) -> str:
+        """Its name where there are several parts."""
+        return f"{self.goal.name.partition('=')[2]}-{self.ranks[variant]}"
 
 
 @dataclass
@@ -68,7 +83,7 @@ class Job:
     outcomes: list[Outcome] = field(default_factory=list)
     written: dict[str, list[Path]] = field(default_factory=dict)  # by variant
     _guard: Guard = field(default_factory=Guard)
-    _ranks: dict[str, int] = field(default_factory=dict)  # by variant
+    _parts: list[Part] = field(default_factory=list)
 
     @property
     def interrupted(self) -> bool:
@@ -81,35 +96,29 @@ class Job:
             raise Failure(
                 UNAVAILABLE, "--apply changes settings of the kernel, which only root can; leave it out"
             )
-        patterns = self.goal.patterns
         if self.goal.ranks:
             settings = {"ranks": str(self.goal.ranks), **self.base.settings}
             self.base = replace(self.base, settings=settings)
         if marked := [one for one in copies(self.base.variants) if apart(one)[1]]:
             raise Failure(USAGE, f"{marked[0]} is a copy; name each variant once")
-        if "," in str(self.base.settings.get("ranks", "")):
-            raise Failure(
-                USAGE, f"--ranks {self.base.settings['ranks']}: tune for one number of ranks at a time"
-            )
-        session = Session(replace(self.base, patterns=patterns))
-        self._ranks = {one["variant"]: one["ranks"] for one in session.answer.get("curves", ())}
-        variants = session.variants
-        for note in session.notes:
-            self.watch(note)
-        if self.seconds < LEAST_S * len(variants):
+        variants = self._split()
+        searches = len(variants) * len(self._parts)
+        if self.seconds < LEAST_S * searches:
+            what = counted(len(variants), "variant") if len(self._parts) == 1 else f"{searches} searches"
             raise Failure(
                 USAGE,
-                f"--time {self.seconds:g} is too short for {len(variants)} variant{'s' if len(variants) > 1 else ''}; "
-                f"give {LEAST_S * len(variants):g} s or more",
+                f"--time {self.seconds:g} is too short for {what}; give {LEAST_S * searches:g} s or more",
             )
         paths = [str(Path(file).absolute()) for file in self.base.modules]
         modules = {one["name"]: one for one in native.list_(paths)["modules"]}
         starts = [Start.of(one) for one in variants]
-        spaces = [self._space(start, modules[start.module]) for start in starts]
+        spaces = [
+            [self._space(start, modules[start.module], part) for part in self._parts] for start in starts
+        ]
         self._make_room()
         until_s = time.monotonic()
         with self._guard:
-            for number, (start, (libs, there)) in enumerate(zip(starts, spaces, strict=True)):
+            for number, (start, there) in enumerate(zip(starts, spaces, strict=True)):
                 until_s = max(until_s, time.monotonic())
                 until_s += self.seconds / len(starts)
                 folder = self.folder if len(starts) == 1 else self.folder / _file_name(start.text)
@@ -118,36 +127,88 @@ class Job:
                     self.watch(f"{start.text} ({number + 1} of {len(starts)})")
                 later = SYSTEM * self.apply + PLACING * self._placing
                 search_until_s = until_s - later * self.seconds / len(starts)
-                self._one(start, libs, there, modules[start.module], folder, search_until_s)
-                outcome = self.outcomes[-1]
+                found, rules = self._search(start, there, modules[start.module], folder, search_until_s)
+                outcome = found[-1]
                 if self._placing and not outcome.interrupted:
                     self._place(outcome, folder, until_s - SYSTEM * self.apply * self.seconds / len(starts))
                 self._system(outcome, folder, until_s)
-                if outcome.best != START or placement.best(outcome.placements):
-                    self.written.setdefault(start.text, []).extend(self._write(outcome, libs, folder))
+                self._write(start, found, rules, there[0][0], folder)
                 if self.interrupted:
                     return
 
-    def _space(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
-        libs, made = self._settings(start, module)
+    def _split(self) -> list[str]:
+        """The variants, as the worker writes them. Makes the parts. Raises Failure (2, 3)."""
+        text = str(self.base.settings.get("ranks", ""))
+        bases = [self.base]
+        if "," in text:
+            if not self.goal.name.startswith(COLLECTIVE):
+                raise Failure(
+                    USAGE,
+                    f"--ranks {text}: tune for one number of ranks at a time, or with --goal collective=NAME",
+                )
+            bases = [
+                replace(self.base, settings={**self.base.settings, "ranks": str(count)})
+                for count in process_counts(text)
+            ]
+        sessions = [Session(replace(base, patterns=self.goal.patterns)) for base in bases]
+        for note in dict.fromkeys(note for session in sessions for note in session.notes):
+            self.watch(note)
+        ranks = [
+            {one["variant"]: one["ranks"] for one in session.answer.get("curves", ())} for session in sessions
+        ]
+        self._parts = [
+            Part(goal, base, of)
+            for goal in self.goal.operations
+            for base, of in zip(bases, ranks, strict=True)
+        ]
+        for variant in sessions[0].variants:
+            names = [part.folder(variant) for part in self._parts] if len(self._parts) > 1 else []
+            if len(set(names)) < len(names):
+                raise Failure(
+                    USAGE,
+                    f"--ranks {text}: {variant} has a number of ranks of its own; leave out one of them",
+                )
+        if len(self._parts) > 1 and placement.NAME in self.only:
+            raise Failure(USAGE, "--only placement is for one operation and one number of ranks")
+        return sessions[0].variants
+
+    def _space(self, start: Start, module: Mapping[str, Any], part: Part) -> tuple[Library, Space]:
+        libs, made = self._settings(start, module, part)
+        if len(self._parts) > 1:
+            self._check_rules(start, libs, made, part)
         if self.only or self._placing:
             return libs, made
         return libs, replace(made, left_out={**made.left_out, placement.NAME: placement.LEFT_OUT})
 
-    def _settings(self, start: Start, module: Mapping[str, Any]) -> tuple[Library, Space]:
+    def _settings(self, start: Start, module: Mapping[str, Any], part: Part) -> tuple[Library, Space]:
         libs = library(module)
         only = [name for name in self.only if name != placement.NAME]
-        if self.goal.name.startswith(COLLECTIVE):
-            return libs, collectives.space(libs, self.goal, start, only)
+        if part.goal.name.startswith(COLLECTIVE):
+            return libs, collectives.space(libs, part.goal, start, only)
         if self.only and not only:
             return libs, Space(())
         return libs, space(module["options"], start, texts_here(), parameters(libs), only)
 
+    def _check_rules(self, start: Start, libs: Library, there: Space, part: Part) -> None:
+        """Raises Failure (3) where one file cannot hold what several searches find."""
+        bench = Bench(start, part.goal, part.base, True, self._guard)
+        if not collectives.PerSize(
+            bench, there, Log(None), 0.0, library=libs, folder=self.folder, ranks=part.ranks[start.text]
+        ).has_rules:
+            operation = part.goal.name.partition("=")[2]
+            raise Failure(
+                UNAVAILABLE,
+                f"{start.module} has no rules by size and number of ranks for {operation}: tune it alone, for one "
+                "number of ranks",
+            )
+
     @property
     def _placing(self) -> bool:
         """Are placements tried? Where the user has chosen one, or asks for it: what netpipe chooses is the best it
-        knows.
+        knows. Not for several numbers of ranks: they need processors of their own.
         """
+        if len(self._parts) > 1:
+            return False
         return placement.NAME in self.only or (not self.only and "pin" in self.base.settings)
 
     def _place(self, outcome: Outcome, folder: Path, until_s: float) -> None:
@@ -161,24 +222,54 @@ class Job:
         outcome.placements = placement.place(request, folder, lambda: self._guard.count == 0, self.watch)
         outcome.interrupted |= self._guard.count > 0
 
-    def _one(
+    def _search(
         self,
         start: Start,
-        libs: Library,
-        there: Space,
+        there: Sequence[tuple[Library, Space]],
         module: Mapping[str, Any],
         folder: Path,
         until_s: float,
-    ) -> None:
+    ) -> tuple[list[Outcome], Rules | None]:
+        """Of every part, with the rules that all of them together have."""
+        places = [folder / part.folder(start.text) for part in self._parts]
+        if len(places) == 1:
+            places = [folder]
+        tuners = [
+            self._tuner(start, part, there_, module, place, until_s)
+            for part, there_, place in zip(self._parts, there, places, strict=True)
+        ]
+        outputs = [place / CONFIRM for place in places]
+        if not self.goal.name.startswith(COLLECTIVE):
+            found: list[Outcome] = [tuners[0].tune(outputs[0])]
+            self.outcomes += found
+            return found, None
+        per_size = [
+            collectives.PerSize(**vars(tuner), library=libs, folder=folder, ranks=part.ranks[start.text])
+            for tuner, part, (libs, _) in zip(tuners, self._parts, there, strict=True)
+        ]
+        found, rules = collectives.together(per_size, outputs, until_s)
+        self.outcomes += found
+        return found, rules
+
+    def _tuner(
+        self,
+        start: Start,
+        part: Part,
+        there: tuple[Library, Space],
+        module: Mapping[str, Any],
+        folder: Path,
+        until_s: float,
+    ) -> Tuner:
+        folder.mkdir(parents=True, exist_ok=True)
+        libs, of = there
         log = Log(folder)
         avoid = log.known_failures(start)
-        log.write({"type": "search", "start": start.text, "goal": self.goal.name, "seconds": self.seconds})
+        log.write({"type": "search", "start": start.text, "goal": part.goal.name, "seconds": self.seconds})
         for changes, why in avoid.items():
             self.watch(f"{changes} is avoided, because it failed before: {why}")
-        bench = Bench(start, self.goal, self.base, bool(module.get("launched")), self._guard)
-        tuner = Tuner(
-            bench,
-            there,
+        return Tuner(
+            Bench(start, part.goal, part.base, bool(module.get("launched")), self._guard),
+            of,
             log,
             until_s,
             self.watch,
@@ -186,11 +277,6 @@ class Job:
             self.argv,
             lambda changes: libs.read_back({k: v for k, v in changes.items if is_variable(k)}),
         )
-        if self.goal.name.startswith(COLLECTIVE):
-            ranks = self._ranks[start.text]
-            tuner = collectives.PerSize(**vars(tuner), library=libs, folder=folder, ranks=ranks)
-        outcome = tuner.tune(folder / CONFIRM)
-        self.outcomes.append(outcome)
 
     def _system(self, outcome: Outcome, folder: Path, until_s: float) -> None:
         """Settings of the kernel: named, and with `apply` tried."""
@@ -206,8 +292,9 @@ class Job:
             return
         left_s = max(until_s - time.monotonic(), 0.0)
         budget_s = left_s / TURNS / (len(outcome.system) + 2)
-        bench = Bench(Start.of(outcome.variant), self.goal, self.base, False, self._guard)
-        request = bench.request([outcome.tuned], self.goal.probes, budget_s, 1)
+        part = self._parts[-1]
+        bench = Bench(Start.of(outcome.variant), part.goal, part.base, False, self._guard)
+        request = bench.request([outcome.tuned], part.goal.probes, budget_s, 1)
         applied = Applied()
         outcome.system_tried = tuple(
             trial(request, outcome.system, folder, lambda: self._guard.count == 0, self.watch, applied)
@@ -243,14 +330,22 @@ class Job:
         for one in kept:
             self.watch(f"{one.key} = {one.value} stays until the machine is started again; it was {one.now}")
 
-    def _write(self, outcome: Outcome, libs: Library, folder: Path) -> list[Path]:
-        """The settings, in every format that has something to say."""
-        tuned = described(outcome, libs, self.goal, self.base)
-        found = []
+    def _write(
+        self, start: Start, found: Sequence[Outcome], rules: Rules | None, libs: Library, folder: Path
+    ) -> None:
+        """The settings, in every format that has something to say; nothing where nothing gains."""
+        gaining = [one for one in found if one.best != START or placement.best(one.placements)]
+        if not gaining:
+            return
+        if len(self._parts) > 1:
+            assert rules is not None
+            tuned = described_together(gaining, rules, libs, self.goal, self.base)
+        else:
+            tuned = described(gaining[0], libs, self.goal, self.base)
+        names = [*files(tuned), *dict.fromkeys(name for one in gaining for name in one.rules)]
         for name, text in files(tuned).items():
             (folder / name).write_text(text, encoding="utf-8")
-            found.append(folder / name)
-        return found + [folder / name for name in outcome.rules]
+        self.written.setdefault(start.text, []).extend(folder / name for name in names)
 
     def _make_room(self) -> None:
         """Moves what an earlier call left out of the way. Raises Failure (2) for a folder that is not ours."""
@@ -282,12 +377,9 @@ def described(outcome: Outcome, libs: Library, what: Goal, base: Request) -> Tun
     pin = placement.best(outcome.placements)
     parts = []
     if outcome.best != START and outcome.verdict is not None:
-        parts.append(f"{_times(outcome.verdict)}, goal {what.name}")
+        parts.append(f"{times_text(outcome.verdict)}, goal {what.name}")
     if pin:
-        parts.append(f"with --pin {pin} in place of {outcome.pin} {_times(outcome.placements[pin])}")
-    facts = outcome.settings.get(outcome.tuned, {})
-    variables = dict(one.partition("=")[::2] for one in facts.get("environment", "").split())
-    variables |= {name: value for name, value in facts.items() if name.startswith("UCX_")}
+        parts.append(f"with --pin {pin} in place of {outcome.pin} {times_text(outcome.placements[pin])}")
     return Tuned(
         start=outcome.variant,
         variant=outcome.tuned,
@@ -295,9 +387,40 @@ def described(outcome: Outcome, libs: Library, what: Goal, base: Request) -> Tun
         gain="; ".join(parts),
         family=libs.family,
         tunables=libs.tunables,
-        variables=variables,
+        variables=_variables(outcome),
         options=_options_of_run(base, what.patterns, pin),
     )
+
+
+def described_together(
+    gaining: Sequence[Outcome], rules: Rules, libs: Library, what: Goal, base: Request
+) -> Tuned:
+    """The same of several operations and numbers of ranks, whose `rules` are for all of them."""
+    last = gaining[-1]
+    changes = Changes.of(rules.variables)
+    others = {name: value for name, value in _variables(last).items() if name not in last.best.names}
+    parts = [
+        f"{times_text(one.verdict)}, goal {one.goal}, {one.ranks} ranks"
+        for one in gaining
+        if one.verdict is not None
+    ]
+    return Tuned(
+        start=last.variant,
+        variant=Start.of(last.variant).variant(changes),
+        changes=changes,
+        gain="; ".join(parts),
+        family=libs.family,
+        tunables=libs.tunables,
+        variables={**others, **rules.variables},
+        options=_options_of_run(base, what.patterns, ""),
+    )
+
+
+def _variables(outcome: Outcome) -> dict[str, str]:
+    """Of the library, as they were in force."""
+    facts = outcome.settings.get(outcome.tuned, {})
+    variables = dict(one.partition("=")[::2] for one in facts.get("environment", "").split())
+    return variables | {name: value for name, value in facts.items() if name.startswith("UCX_")}
 
 
 def _options_of_run(base: Request, patterns: tuple[str, ...], pin: str) -> dict[str, tuple[str, ...]]:
@@ -322,11 +445,6 @@ def _options_of_run(base: Request, patterns: tuple[str, ...], pin: str) -> dict[
     if base.modules:
         found["module"] = tuple(str(Path(file).absolute()) for file in base.modules)
     return found
-
-
-def _times(what: Verdict) -> str:
-    times = what.times_as_fast
-    return f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) times as fast"
 
 
 def _file_name(variant: str) -> str:

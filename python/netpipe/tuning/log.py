@@ -14,7 +14,7 @@ from netpipe.failure import USAGE, Failure
 from netpipe.reading.estimate import Estimate
 from netpipe.tuning.measuring.ratios import Scores, Verdict
 from netpipe.tuning.search.halving import Failed, Round
-from netpipe.tuning.search.variants import Changes, Start
+from netpipe.tuning.search.variants import START, Changes, Start
 
 SEARCH, FAILURES = "search.jsonl", "failures.json"
 
@@ -55,7 +55,6 @@ class Log:
         self,
         asked: Round,
         told: Mapping[Changes, Estimate | Failed],
-        beside: Estimate | None,
         start: Start,
         seconds: float,
     ) -> None:
@@ -74,14 +73,7 @@ class Log:
             )
             if failed and isinstance(one, Failed) and one.kind == "failed":
                 self._failures.setdefault(start.text, {})[str(changes)] = one.why
-        self.write(
-            {
-                "type": "round",
-                "round": asked.name,
-                "seconds": round(seconds, 3),
-                "beside_itself": _estimate(beside),
-            }
-        )
+        self.write({"type": "round", "round": asked.name, "seconds": round(seconds, 3)})
         if self._failures and self._folder:
             text = json.dumps(self._failures, indent=1)
             (self._folder / FAILURES).write_text(text + "\n", encoding="utf-8")
@@ -104,12 +96,20 @@ class Log:
             why = failed.get(changes)
             self.write({**line, "failed": {"kind": why.kind, "why": why.why} if why else None})
 
-    def confirmed(self, decided: Mapping[Changes, Verdict], beside: Estimate | None, start: Start) -> None:
+    def confirmed(
+        self,
+        decided: Mapping[Changes, Verdict],
+        beside: Estimate | None,
+        start: Start,
+        reference: Changes = START,
+    ) -> None:
+        """What a proof found of settings over `reference`. `beside`: that beside itself."""
         for changes, what in decided.items():
             self.write(
                 {
                     "type": "confirmation",
                     "start": start.text,
+                    "reference": dict(reference.items),
                     "settings": dict(changes.items),
                     "times_as_fast": _estimate(what.times_as_fast),
                     "beside_itself": _estimate(beside),

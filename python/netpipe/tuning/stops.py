@@ -92,7 +92,7 @@ def exit_code(outcome: Outcome) -> int:
 
 def what_happened(outcome: Outcome) -> str:
     """In a clause, of an outcome in which nothing was compared in the end."""
-    of, goal = stops(outcome), f"goal {outcome.goal}"
+    of, goal = stops(outcome), outcome.what
     if not of.total:
         return f"there is nothing to try ({goal}): no setting that is searched has another value here"
     if of.compared and outcome.run is None:

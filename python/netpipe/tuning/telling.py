@@ -32,7 +32,7 @@ def interval(times: Estimate) -> str:
 
 def headline(outcome: Outcome) -> str:
     """What came of it, in a sentence."""
-    goal = f"goal {outcome.goal}"
+    goal = outcome.what
     what = outcome.verdict
     if outcome.best != START and what is not None:
         return (
@@ -177,6 +177,7 @@ def as_json(outcome: Outcome, written: Sequence[Path]) -> dict[str, Any]:
     return {
         "variant": outcome.variant,
         "goal": outcome.goal,
+        "ranks": outcome.ranks or None,
         "gains": outcome.best != START,
         "tuned": outcome.tuned if outcome.best != START else None,
         "settings": dict(outcome.best.items),

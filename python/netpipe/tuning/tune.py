@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tunes one variant: finds out what can be measured of it, searches, and confirms on fresh launches.
 
-What the search has chosen was chosen because it looked fast, so only the proof decides (proof.py). `Watch` is told of
-every step.
+What the search has chosen was chosen because it looked fast, so only the proof decides (proof.py); from what it has
+proven other settings are tried (climb.py). `Watch` is told of every step.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 
 from netpipe.failure import FAILED, Failure
 from netpipe.records import Run
+from netpipe.tuning.climb import Climb, least_s
 from netpipe.tuning.effects import Effect, effects
 from netpipe.tuning.log import Log
 from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S, Bench
 from netpipe.tuning.measuring.ratios import BY_LAUNCH, Verdict
-from netpipe.tuning.proof import MOST_VARIANTS, VISITS, Proof, finalists
+from netpipe.tuning.proof import CLIMB_SHARE, CURVES_SHARE, MOST_VARIANTS, VISITS, Proof, Proven, finalists
 from netpipe.tuning.search.goals import Goal, Place
 from netpipe.tuning.search.halving import LEAST_GAIN, Failed, Round, Search
 from netpipe.tuning.search.space import Space
@@ -27,9 +28,11 @@ from netpipe.tuning.system.table import Candidate
 from netpipe.tuning.system.trial import Tried
 from netpipe.units import digits
 
-CONFIRMING = 0.4  # of the time
-# of what is left for the search
-SHARES = {"screen": 0.4, "again": 0.4, "halve": 0.3, "refine": 0.4, "combine": 0.7}
+CONFIRMING = 0.4  # of the time,
+CONFIRMING_AND_MORE = 0.5  # where other settings are tried on top of what is proven
+ROOM = 0.4  # of the time is for the proof, at most: sizes for which this is too little are left out
+# of what is left for the search, or for a step of the climb
+SHARES = {"screen": 0.4, "again": 0.4, "halve": 0.3, "refine": 0.4, "combine": 0.7, "climb": 0.3}
 MOST_OPERATION_NS = 0.1e9  # a size at which the start takes longer is left out
 SLOW_NS = 0.01e9  # a size at which it takes less is never left out
 VISIT = 4  # operations of a visit: a round trip that is left out, and one that counts
@@ -74,6 +77,13 @@ class Outcome:
     system: tuple[Candidate, ...] = ()  # settings of the kernel that matter to it,
     system_tried: tuple[Tried, ...] = ()  # and what they gain; empty: they were not applied
     tuned: str = ""  # the variant with `best`
+    ranks: int = 0  # of a collective operation; 0: the goal is none
+
+    @property
+    def what(self) -> str:
+        """goal collective=bcast, 4 ranks"""
+        return f"goal {self.goal}" + (f", {self.ranks} ranks" if self.ranks else "")
+
     rules: tuple[str, ...] = ()  # names of files for the library that go with `best`
 
 
@@ -91,45 +101,70 @@ class Tuner:
     # By pattern: the largest size at which the start was measured, and its time in ns.
     _slowest: dict[str, tuple[int, float]] = field(default_factory=dict)
     _late_s: float = 0.5  # what a session takes beyond its budget, for each variant
+    _limits: Callable[[Place], bool] = lambda _: False  # is a place too slow for the start?
+    _whole: Goal | None = None  # with these places
+    _chosen: Sequence[Changes] = ()  # by the search
 
     def tune(self, output: Path | None) -> Outcome:
         """Raises Failure (4) when the start itself cannot be measured."""
+        found = self.begin()
+        self.end(found, output)
+        return found
+
+    def begin(self) -> Outcome:
+        """The search. Raises Failure (4) when the start itself cannot be measured."""
         bench = self.bench
-        whole = bench.goal
+        self._whole = whole = bench.goal
         found = Outcome(bench.start.text, whole.name, space=self.space)
-        limits = self._feel(found)
-        bench.goal = whole.without(limits)
+        self._limits = self._feel(found)
+        bench.goal = whole.without(self._limits)
         self._late_s = 0.3 if bench.launched else 0.05
         began_s = bench.clock()
-        chosen = self.choose(found, whole, began_s + (1 - CONFIRMING) * (self.until_s - began_s))
+        seconds = self.until_s - began_s
+        confirming = CONFIRMING_AND_MORE if self._climbs(CONFIRMING_AND_MORE * seconds) else CONFIRMING
+        self._chosen = self.choose(found, whole, began_s + (1 - confirming) * seconds)
         found.interrupted |= bench.guard.count > 0
-        bench.goal = whole.without(limits)
-        if chosen and not found.interrupted:
+        bench.goal = whole.without(self._limits)
+        return found
+
+    def end(self, found: Outcome, output: Path | None) -> None:
+        """The proof of what the search has chosen, and what follows from it. Raises Failure when nothing of it could be
+        measured.
+        """
+        bench = self.bench
+        if self._chosen and not found.interrupted:
             proof = Proof(
                 bench,
                 self.until_s,
-                limits,
+                self._limits,
                 self._late_s,
                 self._visit_s,
                 self.watch,
                 self.argv,
-                whole,
-                self._too_slow_for,
+                climbs=found.search is not None and self._climbs(self.until_s - bench.clock()),
             )
-            self._prove(found, proof, chosen, output)
+            self._prove(found, proof, output)
         found.measurements = bench.measurements
         found.began = frozenset(bench.began)
         found.avoided = self.avoid
         found.settings, found.layers = dict(bench.settings), dict(bench.layers)
         found.tuned = bench.name(bench.start.variant(found.best))
-        return found
+
+    def _climbs(self, seconds: float) -> bool:
+        """Is there something to try on top of what is proven, and time for it? `seconds`: from the proof on."""
+        enough = (CLIMB_SHARE + CURVES_SHARE) * seconds >= self._least_climb_s
+        return len(self.space.knobs) > 1 and enough
+
+    @property
+    def _least_climb_s(self) -> float:
+        return least_s(self._late_s, len(self.bench.goal.patterns))
 
     def choose(self, found: Outcome, whole: Goal, until_s: float) -> list[Changes]:
         """The settings that may be faster, the likeliest first; where none were, what came next. `until_s`: of the
         clock.
         """
         bench = self.bench
-        search = found.search = Search(self.space, self.avoid)
+        search = found.search = Search(self.space, self.avoid, builds=bench.launched)
         while bench.guard.count == 0 and (asked := search.next()) is not None:
             left_s = until_s - bench.clock()
             if left_s <= GRACE_S:
@@ -144,10 +179,15 @@ class Tuner:
         by_time = sorted(search.known, key=lambda one: search.known[one].times.value)
         return finalists(search.ranked) or by_time[:1]
 
-    def _prove(self, found: Outcome, proof: Proof, chosen: Sequence[Changes], output: Path | None) -> None:
+    def _prove(self, found: Outcome, proof: Proof, output: Path | None) -> None:
         bench = self.bench
-        proven = proof.prove(chosen, output)
+        before_curves_s = self.until_s - CURVES_SHARE * (self.until_s - bench.clock())
+        proven = proof.prove(self._chosen, output)
         self.log.confirmed(proven.decided, proven.beside, bench.start)
+        if proof.climbs and proven.best != START:
+            room = before_curves_s - bench.clock() >= self._least_climb_s
+            until_s = before_curves_s if room else self.until_s  # then there is none for the curves
+            self._climb(found, proven, until_s, output)
         found.run, found.path = proven.run, output
         found.interrupted = proven.interrupted
         found.best, found.tried, found.verdict = proven.best, proven.tried, proven.verdict
@@ -166,6 +206,30 @@ class Tuner:
             curves = proof.curves(found.best, output.with_name(CURVES) if output else None)
             found.run = curves or found.run
 
+    def _climb(self, found: Outcome, proven: Proven, until_s: float, output: Path | None) -> None:
+        """Other settings on top of what was proven. The run files go beside `output`."""
+        search, whole = found.search, self._whole
+        assert search is not None
+        assert whole is not None
+        climb = Climb(
+            self.bench,
+            search,
+            self.log,
+            until_s,
+            self._late_s,
+            whole,
+            self._visit_of,
+            self._too_slow_for,
+            self._round,
+            self.watch,
+            self.argv,
+            self.until_s - until_s,
+        )
+        climb.climb(proven, output.parent if output else None)
+        for before, after, gain in climb.steps:
+            found.notes.append(f"{after} is {times_text(gain)} as {before}, on fresh launches")
+        found.compared, found.failed = frozenset(search.known), search.failed
+
     # ------------------------------------------------------------------------------------------------------- before
 
     def _feel(self, found: Outcome) -> Callable[[Place], bool]:
@@ -179,7 +243,7 @@ class Tuner:
                 if pattern in slowest and _scaled(slowest[pattern], size) > MOST_OPERATION_NS:
                     break
                 slowest[pattern] = (size, self._time_of_start(pattern, size))
-        cost_s = {place: VISIT * _scaled(slowest[place[0]], place[1]) / 1e9 for place in bench.goal.counted}
+        cost_s = {place: self._visit_of(place) for place in bench.goal.counted}
         left = sorted(
             (one for one in cost_s if cost_s[one] <= VISIT * MOST_OPERATION_NS / 1e9), key=cost_s.__getitem__
         )
@@ -190,7 +254,7 @@ class Tuner:
                 f"{bench.start.text} takes {time / 1e9:.2g} s for a message of {smallest} bytes, too long to search "
                 "with; choose --goal latency, or a start that is not as slow",
             )
-        room_s = CONFIRMING * (self.until_s - bench.clock()) / MOST_VARIANTS / BY_LAUNCH / VISITS
+        room_s = ROOM * (self.until_s - bench.clock()) / MOST_VARIANTS / BY_LAUNCH / VISITS
         while (
             len(left) > 1
             and cost_s[left[-1]] > VISIT * SLOW_NS / 1e9
@@ -204,6 +268,10 @@ class Tuner:
         }
         self._visit_s = sum(cost_s[one] for one in left)
         return lambda place: place[1] >= least[place[0]]
+
+    def _visit_of(self, place: Place) -> float:
+        """What a visit of a place takes the start, in seconds."""
+        return VISIT * _scaled(self._slowest[place[0]], place[1]) / 1e9
 
     def _too_slow_for(self, times: float) -> Callable[[Place], bool]:
         """For what takes so many times as long as the start."""
@@ -236,24 +304,23 @@ class Tuner:
     def _round(self, search: Search, asked: Round, left_s: float) -> bool:
         """Whether the user interrupted."""
         bench = self.bench
-        copy = asked.name != "screen"
         share_s = SHARES[asked.name] * left_s
         curves = len(bench.goal.patterns)
-        most = int(share_s / (LEAST_BUDGET_S * curves + self._late_s)) - 1 - copy
+        most = int(share_s / (LEAST_BUDGET_S * curves + self._late_s)) - 1
         some = asked.candidates[: max(most, 1)]
-        each_s = (share_s - self._late_s * (len(some) + 1 + copy)) / (curves * (len(some) + 1 + copy))
+        each_s = (share_s / (len(some) + 1) - self._late_s) / curves
         budget_s = max(LEAST_BUDGET_S, min(each_s, 2.0 * asked.weight))
         self.watch(f"{_what(asked.name, len(some))}; {_best(search)}")
         began_s = bench.clock()
-        told, beside, stopped = bench.round(
-            asked.reference, some, copy, budget_s, began_s + min(2 * share_s + GRACE_S, left_s + LATE_S)
+        told, stopped = bench.round(
+            asked.reference, some, budget_s, began_s + min(2 * share_s + GRACE_S, left_s + LATE_S)
         )
         took_s = bench.clock() - began_s
-        planned_s = budget_s * curves * (len(some) + 1 + copy)
+        planned_s = budget_s * curves * (len(some) + 1)
         if not any(isinstance(one, Failed) for one in told.values()):  # which take longer than usual
             self._late_s = max(0.02, 0.5 * self._late_s + 0.5 * (took_s - planned_s) / (len(some) + 1))
         search.tell(asked, told)
-        self.log.round(asked, told, beside, bench.start, took_s)
+        self.log.round(asked, told, bench.start, took_s)
         for changes, one in told.items():
             if isinstance(one, Failed) and one.kind == "failed":
                 self.watch(f"{changes} failed and is avoided: {one.why}")
@@ -272,8 +339,15 @@ def _what(name: str, count: int) -> str:
         "halve": "measuring the {} that may be faster",
         "refine": "trying {} around the numbers that gained",
         "combine": "trying {} together",
+        "climb": "trying {} on top of what was proven",
     }[name]
     return doing.format(f"{count} setting{'s' if count != 1 else ''}")
+
+
+def times_text(what: Verdict) -> str:
+    """1.31 (1.29 to 1.33) times as fast"""
+    times = what.times_as_fast
+    return f"{digits(times.value)} ({digits(times.low)} to {digits(times.high)}) times as fast"
 
 
 def _best(search: Search) -> str:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from netpipe.cli.suite.parts import DEFAULT, SIZES
 from netpipe.failure import USAGE, Failure
 
-SCHEDULERS = ("slurm", "flux", "pbs")  # those of scripts.py; a test holds them together
+SCHEDULERS = ("slurm", "flux", "pbs")  # those of batch/scripts.py; a test holds them together
 
 
 @click.group
@@ -114,10 +114,25 @@ def show(suite: str, size: str, **site: str | None) -> int:
     is_flag=True,
     help="Keep the runs that are complete in FOLDER, and measure the others: the same suite on the same host.",
 )
+@click.option(
+    "--run",
+    "only",
+    metavar="NAME",
+    help="Measure this run of the suite alone, unless it is complete in FOLDER; draw nothing.",
+)
+@click.option("--gather", is_flag=True, help="Draw and report what is complete in FOLDER; measure nothing.")
 @click.option("--dry-run", is_flag=True, help="Show the plans and what can be made here; measure nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def run(
-    suite: str, size: str, output: Path | None, goes_on: bool, dry_run: bool, quiet: bool, **site: str | None
+    suite: str,
+    size: str,
+    output: Path | None,
+    goes_on: bool,
+    only: str | None,
+    gather: bool,
+    dry_run: bool,
+    quiet: bool,
+    **site: str | None,
 ) -> int:
     """Measure a suite and write its figures, tables and report.
 
@@ -125,14 +140,23 @@ def run(
     machine does not have is left out, and named with the reason.
     """
     from netpipe.cli.suite import files, measure
+    from netpipe.cli.suite.batch import gathering
     from netpipe.cli.suite.runs.base import Site
 
+    if sum((goes_on or dry_run, only is not None, gather)) > 1:
+        raise Failure(
+            USAGE, "--run and --gather go with no other of --continue, --run, --gather and --dry-run"
+        )
     loaded = files.load(files.find(suite), size)
     if dry_run:
         return measure.dry_run(loaded, Site(**site))
     folder = output or Path(loaded.name)
     if folder.exists() and not folder.is_dir():
         raise Failure(USAGE, f"{folder} is not a folder; name one with --output")
+    if only is not None:
+        return gathering.run_one(loaded, only, folder, quiet, Site(**site))
+    if gather:
+        return gathering.gather(loaded, folder, quiet, Site(**site))
     return measure.run(loaded, folder, quiet, Site(**site), goes_on)
 
 
@@ -180,6 +204,9 @@ def run(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The script  [default: NAME.SCHEDULER.sh]",
 )
+@click.option(
+    "--array", is_flag=True, help="A task for each run of the suite, and one for the report (Slurm)."
+)
 @click.option("--now", is_flag=True, help="Also submit it.")
 @reach_options
 def submit(
@@ -193,17 +220,19 @@ def submit(
     output: Path | None,
     target: Path | None,
     now: bool,
+    array: bool,
     **reach: str | None,
 ) -> int:
     """Write a job script that runs a suite, and submit it with --now.
 
     The job runs the suite on the hosts that the scheduler gives it, and goes on where an earlier job with the same
-    folder was ended.
+    folder was ended. With --array the runs of the suite are tasks of one array, which may be measured at the same time
+    on different hosts, and a second job makes the report when the last one has ended.
     """
-    from netpipe.cli.suite import submitting
+    from netpipe.cli.suite.batch import submitting
     from netpipe.cli.suite.runs.base import Site
 
     there = Site(**reach)
     return submitting.write(
-        suite, size, there, scheduler, nodes, per_node, minutes, options, output, target, now
+        suite, size, there, scheduler, nodes, per_node, minutes, options, output, target, now, array
     )

@@ -57,7 +57,7 @@ def dry_run(suite: Suite, site: Site) -> int:
     out = console()
     for name, one in runs.items():
         out.print(f"run {name}", style="bold", markup=False)
-        _say_left_out(one)
+        say_left_out(one)
         if one.available:
             one.print_plan(out)
         out.print()
@@ -79,7 +79,7 @@ def run(suite: Suite, folder: Path, quiet: bool, site: Site, goes_on: bool) -> i
     runs = planned(suite, site)
     if not quiet:
         for one in runs.values():
-            _say_left_out(one)
+            say_left_out(one)
     folder.mkdir(parents=True, exist_ok=True)
     state.write(folder, now)
     outcome = Outcome()
@@ -104,11 +104,12 @@ def run(suite: Suite, folder: Path, quiet: bool, site: Site, goes_on: bool) -> i
                 "netpipe plot and netpipe report take the records"
             )
             return INTERRUPTED
-    _write(suite, folder, runs, outcome, quiet)
+    write_results(suite, folder, runs, outcome, quiet)
     return outcome.exit_code
 
 
-def _say_left_out(one: Planned) -> None:
+def say_left_out(one: Planned) -> None:
+    """On standard error."""
     for variant, why in one.left_out.items():
         say(f"run {one.run.name} leaves out {variant}: {why}")
 
@@ -116,8 +117,10 @@ def _say_left_out(one: Planned) -> None:
 # ---------------------------------------------------------------------------------------------------- what is written
 
 
-def _write(suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome, quiet: bool) -> None:
-    """Figures, tables and the report, and the list of them."""
+def write_results(
+    suite: Suite, folder: Path, runs: dict[str, Planned], outcome: Outcome, quiet: bool
+) -> None:
+    """Figures, tables and the report into `folder`, and the list of them on standard output. Raises OSError."""
     from netpipe.cli.suite import published
     from netpipe.cli.suite.runs.base import Done
 

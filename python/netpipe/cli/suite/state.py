@@ -28,11 +28,16 @@ SAME = {
     "kernel": "the kernel",
     "processors": "the processors",
 }
+# Of runs that are measured apart from each other, each where there is room for it.
+ITS_OWN = {"site": "of each run", "host": "of each run", "processors": "of each run"}
+OF_MEASURING = ("site", "host", "kernel", "processors")
 
 
-def here(suite: Suite, site: dict[str, Any]) -> dict[str, Any]:
+def here(suite: Suite, site: dict[str, Any], *, apart: bool = False) -> dict[str, Any]:
+    """What is so now. `apart`: each run may be measured on a host of its own."""
     from netpipe import version
 
+    own = ITS_OWN if apart else {}
     return {
         "schema": SCHEMA,
         "suite": suite.name,
@@ -43,12 +48,13 @@ def here(suite: Suite, site: dict[str, Any]) -> dict[str, Any]:
         "netpipe": version(),
         "kernel": os.uname().release,
         "processors": sorted(os.sched_getaffinity(0)),
+        **own,
     }
 
 
 def write(folder: Path, said: dict[str, Any]) -> None:
     """The file appears whole or not at all. Raises OSError."""
-    part = folder / f"{FILE}.{os.getpid()}.part"
+    part = folder / f"{FILE}.{socket.gethostname()}.{os.getpid()}.part"
     try:
         part.write_text(json.dumps(said, indent=1) + "\n")
         part.replace(folder / FILE)
@@ -56,8 +62,10 @@ def write(folder: Path, said: dict[str, Any]) -> None:
         part.unlink(missing_ok=True)
 
 
-def check(folder: Path, now: dict[str, Any]) -> None:
-    """Raises Failure (2) where there is nothing to continue, or something differs."""
+def check(folder: Path, now: dict[str, Any], *, measuring: bool = True) -> None:
+    """Raises Failure (2) where there is nothing to continue, or something differs. Without `measuring` it does not
+    matter where the runs were measured.
+    """
     path = folder / FILE
     try:
         then = json.loads(path.read_text())
@@ -70,6 +78,8 @@ def check(folder: Path, now: dict[str, Any]) -> None:
     if not isinstance(then, dict) or then.get("schema") != SCHEMA:
         raise Failure(USAGE, f"{path} is of another version of netpipe; measure anew, with another --output")
     for key, name in SAME.items():
+        if not measuring and key in OF_MEASURING:
+            continue
         if then.get(key) != now[key]:
             raise Failure(
                 USAGE,

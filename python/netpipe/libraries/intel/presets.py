@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from netpipe.libraries.tunables import Chosen, Rules, steps_of
+from netpipe.libraries.tunables import Chosen, Rules, by_operation, steps_of
 
 ADJUST = "I_MPI_ADJUST_"
 ANSWER_S = 20.0
@@ -49,17 +49,25 @@ def ask(programs: Path, names: Sequence[str], environment: Mapping[str, str]) ->
     return found
 
 
-def rules(chosen: Chosen, folder: Path) -> Rules | None:  # noqa: ARG001  the variable says it all
-    """For the sizes and the number of ranks that were measured; elsewhere the library chooses."""
-    if chosen.operation not in RULED:
+def rules(some: Sequence[Chosen], folder: Path) -> Rules | None:  # noqa: ARG001  variables say it all
+    """For the sizes and the numbers of ranks that were measured; elsewhere the library chooses."""
+    if any(one.operation not in RULED for one in some):
         return None
+    return Rules(
+        {
+            f"{ADJUST}{operation.upper()}": ";".join(part for one in each for part in _parts(one))
+            for operation, each in by_operation(some).items()
+        }
+    )
+
+
+def _parts(chosen: Chosen) -> list[str]:
     steps = [*steps_of(chosen.by_size), (0, "")]
-    parts = [
+    return [
         f"{value}:{start}-{end - 1}@{chosen.ranks}-{chosen.ranks}"
         for (start, value), (end, _) in pairwise(steps)
         if value
     ]
-    return Rules({f"{ADJUST}{chosen.operation.upper()}": ";".join(parts)})
 
 
 def read_back(

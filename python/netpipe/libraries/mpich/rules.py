@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from netpipe.libraries.tunables import Chosen, Rules, steps_of
+from netpipe.libraries.tunables import Chosen, Rules, by_operation, file_stem, steps_of
 
 CVAR = "MPIR_CVAR_"
 CH4_FILE = f"{CVAR}CH4_COLL_SELECTION_TUNING_JSON_FILE"
@@ -49,36 +49,39 @@ _BEGINNING = re.compile(rb'\{\s*"collective=')
 Tree = dict[str, Any]
 
 
-def rules(of: Chosen, folder: Path) -> Rules | None:
+def rules(some: Sequence[Chosen], folder: Path) -> Rules | None:
     """None for an operation, or a library, whose tree is not known here."""
-    trees = own_trees(of.library) if of.operation in OPERATIONS and of.library is not None else {}
+    library = some[0].library
+    ruled = library is not None and all(of.operation in OPERATIONS for of in some)
+    trees = {level: dict(tree) for level, tree in own_trees(library).items()} if library and ruled else {}
     if set(trees) != {"composition", "algorithm"}:
         return None
-    key = f"collective={of.operation}"
-    whole = {level: tree[key]["comm_type=intra"] for level, tree in trees.items()}
-    by_messages = _last(whole["composition"])
-    changed = {
-        "composition": _for_ranks(of, whole["composition"], lambda _: by_messages),
-        "algorithm": _for_ranks(
-            of,
-            whole["algorithm"],
-            lambda word: {f"algorithm=MPIR_{of.operation.capitalize()}_intra_{word}": {}},
-        ),
-    }
-    names = {
-        "composition": f"{of.operation}-compositions.json",
-        "algorithm": f"{of.operation}-algorithms.json",
-    }
-    files = {
-        names[level]: json.dumps({**tree, key: {**tree[key], "comm_type=intra": changed[level]}}, indent=1)
-        + "\n"
-        for level, tree in trees.items()
-    }
+    for operation, each in by_operation(some).items():
+        key = f"collective={operation}"
+        own = {level: tree[key]["comm_type=intra"] for level, tree in trees.items()}
+        changed = {
+            "composition": _for_ranks(each, own["composition"], _by_messages(own["composition"])),
+            "algorithm": _for_ranks(each, own["algorithm"], _algorithm_of(operation)),
+        }
+        for level, tree in trees.items():
+            tree[key] = {**tree[key], "comm_type=intra": changed[level]}
+    names = {level: f"{file_stem(some)}-{level}s.json" for level in trees}
+    files = {names[level]: json.dumps(tree, indent=1) + "\n" for level, tree in trees.items()}
     variables = {
         CH4_FILE: str(folder / names["composition"]),
         MPIR_FILE: str(folder / names["algorithm"]),
     }
     return Rules(variables, files)
+
+
+def _by_messages(compositions: Tree) -> Callable[[str], Tree]:
+    """The same end for every algorithm."""
+    end = _last(compositions)
+    return lambda _: end
+
+
+def _algorithm_of(operation: str) -> Callable[[str], Tree]:
+    return lambda word: {f"algorithm=MPIR_{operation.capitalize()}_intra_{word}": {}}
 
 
 def own_trees(library: Path) -> Mapping[str, Tree]:
@@ -117,16 +120,26 @@ def _last(tree: Tree) -> Tree:
     return {name: tree[name]} if name.startswith(("composition=", "algorithm=")) else _last(tree[name])
 
 
-def _for_ranks(of: Chosen, own: Tree, end: Any) -> Tree:
-    """`own`, with rules by size for this number of ranks. `end`: of an algorithm's name."""
+def _for_ranks(each: Sequence[Chosen], own: Tree, end: Callable[[str], Tree]) -> Tree:
+    """`own`, with rules by size for these numbers of ranks, which rise. `end`: of an algorithm's name."""
+    whole: Tree = {}
+    last = 0  # the number of ranks up to which there are conditions
+    for of in each:
+        if of.ranks - 1 > last:
+            whole[f"comm_size<={of.ranks - 1}"] = own
+        whole[f"comm_size<={of.ranks}"] = _for_sizes(of, own, end)
+        last = of.ranks
+    return {**whole, "comm_size=any": own}
+
+
+def _for_sizes(of: Chosen, own: Tree, end: Callable[[str], Tree]) -> Tree:
     steps = steps_of(of.by_size)
     by_size: Tree = {}
     for (_, value), (until, _) in pairwise(steps):
         by_size[f"avg_msg_size<={until - 1}"] = end(of.words[value]) if value else own
     last = steps[-1][1]
     by_size["avg_msg_size=any"] = end(of.words[last]) if last else own
-    fewer = {f"comm_size<={of.ranks - 1}": own} if of.ranks > 1 else {}
-    return {**fewer, f"comm_size<={of.ranks}": by_size, "comm_size=any": own}
+    return by_size
 
 
 def chosen_at(tree: Tree, operation: str, ranks: int, size: int) -> str:

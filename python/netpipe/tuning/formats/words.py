@@ -24,5 +24,6 @@ def commands(tuned: Tuned) -> tuple[str, ...]:
         words = family.launcher.passing(tuned.variables)
         program = family.launcher.programs[0]
         (ranks,) = tuned.options.get("ranks", ("2",))
-        found.append(shlex.join([program, "-n", ranks, *words, "PROGRAM"]))
+        most = ranks.rpartition(",")[2]  # they rise
+        found.append(shlex.join([program, "-n", most, *words, "PROGRAM"]))
     return tuple(found)

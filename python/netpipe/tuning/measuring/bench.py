@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures rounds of a search: sessions of a start, candidates and, where asked, the start beside itself.
+"""Measures rounds of a search: sessions of what candidates are compared with, and of the candidates.
 
 A candidate that is refused when it is planned, cannot be opened, crashes or hangs costs its own measurement and no
 other's: what the session says about it is the answer. A session that takes longer than it may is ended as Ctrl-C ends
@@ -94,14 +94,17 @@ class Bench:
         launches: int = 1,
         output: Path | None = None,
         argv: Sequence[str] = (),
+        onto: bool = False,
     ) -> Measured:
-        """One session. Raises Failure when nothing could be measured."""
+        """One session. `onto`: its launches are added to the run in `output`, and the answer has all of them. Raises
+        Failure when nothing could be measured.
+        """
         session = Session(self.request(variants, places, budget_s, launches))
         # The worker writes the settings of a variant in the order of their table.
         self.names.update(zip(variants, session.variants, strict=True))
         self.measurements += len(variants) * len(places) * launches
         with Deadline(self.guard, 0.0 if self.guard.count else limit_s) as deadline:
-            result = session.measure(output, argv=argv)
+            result = session.measure(output, argv=argv, onto=onto)
         for one in result.run.variants:
             if one.ranks:
                 self.settings[one.variant] = one.ranks[0].settings
@@ -116,15 +119,13 @@ class Bench:
         self,
         reference: Changes,
         candidates: Sequence[Changes],
-        copy: bool,
         budget_s: float,
         until_s: float,
-    ) -> tuple[dict[Changes, Estimate | Failed], Estimate | None, bool]:
-        """What each candidate takes over what the reference takes, by the goal; the same of the reference beside
-        itself, if `copy`; and whether the user interrupted. `until_s`: of the clock, when it has to be over.
+    ) -> tuple[dict[Changes, Estimate | Failed], bool]:
+        """What each candidate takes over what the reference takes, by the goal, and whether the user interrupted.
+        `budget_s`: of each curve, in seconds. `until_s`: of the clock, when it has to be over.
         """
         told: dict[Changes, Estimate | Failed] = {}
-        beside: Estimate | None = None
         each = TOGETHER_LAUNCHED if self.launched else TOGETHER
         left = list(candidates)
         while left and self.clock() < until_s and self.guard.count == 0:
@@ -132,7 +133,7 @@ class Bench:
             if not chunk:
                 continue
             try:
-                found, beside, stopped = self._chunk(reference, chunk, copy, budget_s, until_s)
+                found, stopped = self._chunk(reference, chunk, budget_s, until_s)
             except Failure as failure:
                 if len(chunk) > 1:  # which of them it was shows when each is measured alone
                     each, left = 1, [*chunk, *left]
@@ -140,8 +141,8 @@ class Bench:
                 found, stopped = {chunk[0]: Failed("failed", failure.sentence)}, False
             told.update(found)
             if stopped:
-                return told, beside, True
-        return told, beside, False
+                return told, True
+        return told, False
 
     def _planned(self, some: Sequence[Changes], told: dict[Changes, Estimate | Failed]) -> list[Changes]:
         """Those that the worker does not refuse; the others are told."""
@@ -155,23 +156,17 @@ class Bench:
         return list(some)
 
     def _chunk(
-        self,
-        reference: Changes,
-        chunk: Sequence[Changes],
-        copy: bool,
-        budget_s: float,
-        until_s: float,
-    ) -> tuple[dict[Changes, Estimate | Failed], Estimate | None, bool]:
+        self, reference: Changes, chunk: Sequence[Changes], budget_s: float, until_s: float
+    ) -> tuple[dict[Changes, Estimate | Failed], bool]:
         base = self.start.variant(reference)
         names = {self.start.variant(one): one for one in chunk}
-        variants = [base, *([f"{base}#2"] if copy else []), *names]
+        variants = [base, *names]
         places = self.goal.probes
         self.began.update(chunk)
         planned_s = budget_s * len(variants) * len(self.goal.patterns)
         limit_s = min(3 * planned_s + 3 * GRACE_S, until_s - self.clock())
         measured = self.session(variants, places, budget_s, limit_s)
         made = scores(measured.run, self.name(base), self.goal.patterns, self.goal, places)
-        copied = made.of.get(self.name(f"{base}#2"))
         found = {
             changes: one
             for variant, changes in names.items()
@@ -182,12 +177,11 @@ class Bench:
             # One that crashed, or took all the time, spoils the measurement of the others: they are measured again,
             # without it where it is known, else in halves.
             for some in [rest] if len(rest) < len(chunk) else _halves(rest):
-                more, again, stopped = self._chunk(reference, some, copy, budget_s, until_s)
+                more, stopped = self._chunk(reference, some, budget_s, until_s)
                 found.update(more)
                 if stopped:
-                    return found, again, True
-                copied = again or copied
-        return found, copied, measured.interrupted
+                    return found, True
+        return found, measured.interrupted
 
 
 def layers(run: Run) -> dict[str, tuple[str, ...]]:

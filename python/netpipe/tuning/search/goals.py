@@ -4,7 +4,7 @@
     latency            a ping-pong of 1 to 64 bytes
     throughput         a ping-pong of 64 KiB to 4 MiB
     curve              a ping-pong of all sizes, by octaves
-    collective=NAME    that operation, by octaves of 4 (collectives.py)
+    collective=NAME    that operation, by octaves of 4 (collectives.py); NAME,NAME: each of these
     profile=FILE       the messages and collectives of an application, each size by the time that it takes
 
 A score is the time with the settings over the time without them, over all that counts: the geometric mean for the first
@@ -22,7 +22,7 @@ from netpipe.failure import USAGE, Failure
 from netpipe.reading.estimate import Estimate, unsure
 
 LATENCY, THROUGHPUT, CURVE, COLLECTIVE, PROFILE = "latency", "throughput", "curve", "collective", "profile"
-NAMES = (LATENCY, THROUGHPUT, CURVE, f"{COLLECTIVE}=NAME", f"{PROFILE}=FILE")
+NAMES = (LATENCY, THROUGHPUT, CURVE, f"{COLLECTIVE}=NAME,...", f"{PROFILE}=FILE")
 OCTAVES = tuple(1 << power for power in range(24))  # 1 B to 8 MiB
 COLLECTIVE_SIZES = tuple(1 << power for power in range(3, 21, 2))  # 8 B to 512 KiB
 MOST_PROFILED = 10  # sizes of a profile that are measured: those that take most time
@@ -42,6 +42,13 @@ class Goal:
     @property
     def patterns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pattern for pattern, _ in self.counted))
+
+    @property
+    def operations(self) -> tuple[Goal, ...]:
+        """Of collective operations: a goal for each. Of another goal: itself."""
+        if not self.name.startswith(f"{COLLECTIVE}="):
+            return (self,)
+        return tuple(goal(f"{COLLECTIVE}={pattern.partition('=')[2]}") for pattern in self.patterns)
 
     def sizes(self, places: Sequence[Place]) -> tuple[int, ...]:
         return tuple(sorted({size for _, size in places}))
@@ -91,9 +98,10 @@ def goal(text: str) -> Goal:
     if name == CURVE and not equals:
         return _pingpong(name, (8, 1 << 10, 16 << 10, 128 << 10, 1 << 20), OCTAVES[:-1])
     if name == COLLECTIVE and value:
-        pattern = f"collective:what={value}"
-        places = tuple((pattern, size) for size in COLLECTIVE_SIZES)
-        return Goal(text, places, places, COLLECTIVE_SIZES)
+        patterns = [f"collective:what={one}" for one in dict.fromkeys(value.split(",")) if one]
+        places = tuple((pattern, size) for pattern in patterns for size in COLLECTIVE_SIZES)
+        if places:
+            return Goal(text, places, places, COLLECTIVE_SIZES)
     if name == PROFILE and value:
         return from_profile(Path(value))
     if name in (COLLECTIVE, PROFILE):

@@ -5,12 +5,13 @@
     halve     the better half of what may be faster, measured longer, until a few are left
     refine    values around the numbers that gained
     combine   the best value of each setting that gained, together and in part: settings interact
-    build     where something gained much, what the other settings do on top of it: one may be held back by another
+    build     what the other settings do on top of the best, where a proof costs much time (a library that is launched)
+    climb     the same on top of what was proven (climb.py): a setting may be held back by another one
 
 What was refused, crashed or did not end is told as Failed and is never part of a combination. Where something is much
 faster than the start, later rounds compare with that, so that a slow start does not take all the time.
 
-The search only chooses. What it has chosen is a gain when a fresh measurement says so (tune.py).
+The search only chooses. What it has chosen is a gain when a fresh measurement says so (proof.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from netpipe.reading.estimate import Estimate, ratio
+from netpipe.reading.estimate import Estimate, ratio, unsure
 from netpipe.tuning.search.space import Space
 from netpipe.tuning.search.variants import START, Changes
 
@@ -34,6 +35,7 @@ ALIKE = 1.02  # times: a simpler setting within this of the best is chosen
 MOST_COMBINED = 5  # settings
 MOST_HALVINGS = 3
 MOST_SCREENS = 2
+SAME = Estimate(1.0, 1.0, 1.0)  # what something takes over itself
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Round:
-    name: str  # screen, halve, refine, combine
+    name: str  # screen, again, halve, refine, combine, climb
     reference: Changes  # what the candidates are compared with
     candidates: tuple[Changes, ...]
     weight: float  # how long it is measured, against one of weight 1
@@ -65,6 +67,7 @@ class Known:
 class Search:
     space: Space
     avoid: frozenset[Changes] = frozenset()  # known to fail
+    builds: bool = False  # on the best before it is proven
     known: dict[Changes, Known] = field(default_factory=dict)
     failed: dict[Changes, Failed] = field(default_factory=dict)
     base: Changes = START  # what candidates add to, and what they are compared with
@@ -73,6 +76,8 @@ class Search:
     _halvings: int = 0
     _builds: int = 0
     _alive: list[Changes] = field(default_factory=list)  # single settings, on top of the base
+    # What a candidate took over a reference, both in one round.
+    _pairs: dict[tuple[Changes, Changes], Estimate] = field(default_factory=dict)
 
     def next(self) -> Round | None:
         """What to measure; None: the search has ended."""
@@ -94,6 +99,9 @@ class Search:
                 self.failed[changes] = one
                 self.known.pop(changes, None)
                 continue
+            pair = (changes, asked.reference)
+            if pair not in self._pairs or not _says_more(self._pairs[pair], one):
+                self._pairs[pair] = one
             times = one if against is None else chained(one, against)
             before = self.known.get(changes)
             if before is not None and _says_more(before.times, times):
@@ -120,6 +128,41 @@ class Search:
             alike.sort(key=lambda one: (len(one.items), self.known[one].times.value))
             found = alike + [one for one in found if one not in alike]
         return found
+
+    # -------------------------------------------------------------------------------------------------------- climb
+
+    def on_top(self, of: Changes) -> Round:
+        """Every setting on top of `of`, and other values of those that it has: a buffer does nothing while another one
+        is smaller. Those of the same kind come first, as what they limit is the same. Those that were no faster in an
+        earlier round are left out.
+        """
+        self.base = of
+        kinds = {self.space.knob(name).kind for name in of.names}
+        over = {one: self._over(of.merged(one), of) for one in self.space.screened}
+        some = [one for one, times in over.items() if not times.known or times.low < PROMISING]
+        some.sort(key=lambda one: self.space.knob(one.names[0]).kind not in kinds)
+        return self._round("climb", some, 2.0)
+
+    def ahead(self, of: Changes) -> list[Changes]:
+        """Those that were certainly faster than `of` in the rounds that measured both, the fastest first."""
+        over = {one: self._over(one, of) for one in self.known if one != of}
+        found = [one for one, times in over.items() if times.known and times.high < PROMISING]
+        return sorted(found, key=lambda one: over[one].value)
+
+    def _over(self, one: Changes, other: Changes) -> Estimate:
+        """The time of one over that of another, by the round that tells it best: it compared both with the same, which
+        may be one of them.
+        """
+        against = dict.fromkeys(reference for _, reference in self._pairs)
+        both = [
+            ratio(upper, lower)
+            for of in against
+            if (upper := self._pair(one, of)) is not None and (lower := self._pair(other, of)) is not None
+        ]
+        return min(both, key=lambda times: times.half_width, default=unsure(1.0))
+
+    def _pair(self, one: Changes, reference: Changes) -> Estimate | None:
+        return SAME if one == reference else self._pairs.get((one, reference))
 
     # ------------------------------------------------------------------------------------------------------- rounds
 
@@ -175,9 +218,7 @@ class Search:
         return self._round("refine", made, 2.0)
 
     def _build(self) -> Round | None:
-        """A receive buffer does nothing while the send buffer holds messages back. Only settings that the base has not
-        got: those that it has were refined.
-        """
+        """Only settings that the base has not got: those that it has were refined."""
         self._stage = "done"
         best = self.best
         if best == self.base or self._builds == MOST_BUILDS:
@@ -191,7 +232,7 @@ class Search:
         return self._round("again", self._alive, 1.0)
 
     def _combine(self) -> Round | None:
-        self._stage = "build"
+        self._stage = "build" if self.builds else "done"
         winners = self._winners()[:MOST_COMBINED]
         if len(winners) < 2:
             return None

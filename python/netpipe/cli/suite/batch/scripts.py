@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Job scripts that run a suite: `netpipe suite submit`. A script is for one scheduler; it names the hosts that the
-scheduler has given it, and continues where an earlier job with the same output folder was ended.
+scheduler has given it, and continues where an earlier job with the same output folder was ended. Of an array each task
+measures one run of the suite.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netpipe.failure import FAILED, UNAVAILABLE, Failure
 
+GATHER_MIN = 10  # minutes that figures, tables and the report may take
 SUBMIT_S = 60.0  # that the scheduler may take to answer
 
 
@@ -31,6 +34,7 @@ class Job:
     minutes: int
     options: tuple[str, ...] = ()  # more lines for the scheduler, such as --partition=short
     variables: Mapping[str, str] | None = None  # that the job needs
+    runs: tuple[str, ...] = ()  # of the suite, a task of an array for each; none: all in one job
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +46,31 @@ class Scheduler:
     hosts: str  # shell: the names of the hosts with commas between them
 
 
-def script(scheduler: str, job: Job) -> str:
-    """The text of the script."""
+def script(scheduler: str, job: Job, *, gathers: bool = False) -> str:
+    """The text of the script. `gathers`: that of the job which makes the report after an array."""
     of = SCHEDULERS[scheduler]
+    if gathers:
+        job = replace(job, name=f"{job.name}-report", nodes=1, per_node=1, minutes=GATHER_MIN)
     lines = ["#!/bin/sh"]
-    lines += [f"{of.prefix} {line}" for line in (*of.lines(job), *job.options)]
+    lines += [
+        f"{of.prefix} {line}" for line in (*of.lines(replace(job, runs=()) if gathers else job), *job.options)
+    ]
     lines += [
         "",
-        f"# Runs a suite of netpipe under {of.title}. Submit it again to go on where it was ended.",
+        f"# {'Reports' if gathers else 'Runs'} a suite of netpipe under {of.title}."
+        + ("" if gathers else " Submit it again to go on where it was ended."),
         "set -u",
     ]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted((job.variables or {}).items())]
     output = shlex.quote(str(job.folder))
     words = shlex.join(job.words)
+    if gathers:
+        return "\n".join([*lines, f"exec {words} --output {output} --gather", ""])
+    if job.runs:
+        lines.append('case "$SLURM_ARRAY_TASK_ID" in')
+        lines += [f"{number}) run={shlex.quote(name)} ;;" for number, name in enumerate(job.runs)]
+        lines += ["esac", f'exec {words} --output {output} --run "$run"', ""]
+        return "\n".join(lines)
     lines += [f"goes_on=; [ -f {shlex.quote(str(job.folder / 'suite.json'))} ] && goes_on=--continue"]
     if job.nodes > 1:
         lines += [f"hosts=$({of.hosts})", f'exec {words} --output {output} --hosts "$hosts" $goes_on']
@@ -74,7 +90,8 @@ def _slurm(job: Job) -> list[str]:
         f"--ntasks-per-node={job.per_node}",
         f"--time={_time(job.minutes)}",
         "--exclusive",
-        f"--output={job.folder.name}-%j.log",
+        *([f"--array=0-{len(job.runs) - 1}"] if job.runs else []),
+        f"--output={job.folder.name}-{'%A-%a' if job.runs else '%j'}.log",
     ]
 
 
@@ -130,11 +147,20 @@ def own_variables() -> dict[str, str]:
     }
 
 
-def command_of(scheduler: str, path: Path) -> Sequence[str]:
-    return ["flux", "batch", str(path)] if scheduler == "flux" else [SCHEDULERS[scheduler].submit, str(path)]
+def command_of(scheduler: str, path: Path, *options: str) -> Sequence[str]:
+    words = ["flux", "batch"] if scheduler == "flux" else [SCHEDULERS[scheduler].submit]
+    return [*words, *options, str(path)]
 
 
-def submit(scheduler: str, path: Path) -> str:
+def number_of(said: str, path: Path) -> str:
+    """Of the job, as `sbatch` says it: Submitted batch job 7. Raises Failure (4) where it is not there."""
+    found = re.search(r"Submitted batch job (\d+)", said)
+    if found is None:
+        raise Failure(FAILED, f"sbatch did not say the number of the job of {path}: {said}")
+    return found.group(1)
+
+
+def submit(scheduler: str, path: Path, *options: str) -> str:
     """What the scheduler said. Raises Failure: 3 where there is no such scheduler, 4 where it refused."""
     of = SCHEDULERS[scheduler]
     if shutil.which(of.submit) is None:
@@ -144,7 +170,7 @@ def submit(scheduler: str, path: Path) -> str:
         )
     try:
         done = subprocess.run(
-            command_of(scheduler, path),
+            command_of(scheduler, path, *options),
             capture_output=True,
             text=True,
             errors="replace",
