@@ -188,6 +188,9 @@ deep_tools=(
   depmod=kmod
   "/usr/lib/$(uname -m)-linux-gnu/libibverbs/librxe-rdmav34.so=ibverbs-providers"
   ib_send_lat=perftest
+  dh=debhelper # the Debian package of packaging/
+  lintian=lintian
+  /usr/share/lmod/lmod/libexec/lmod=lmod # EasyBuild asks it which modules there are
 )
 
 # Installs the packages of those that are missing.
@@ -228,6 +231,8 @@ setup_deep() {
   pip install --requirement requirements/deep.txt
   # The test of `pip install .` installs from here: the same packages every time, also without a network.
   pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
+  pip --retries 1 download --dest "$venv/wheelhouse" --requirement requirements/recipes.txt ||
+    say "ReFrame and EasyBuild could not be downloaded; the tests of their recipes are skipped"
   cuda_wheels nvidia-nccl-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12
   say "installing the wheels of Intel MPI into .venv/mpi/impi"
   mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"

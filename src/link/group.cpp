@@ -20,6 +20,7 @@ namespace netpipe {
 namespace {
 
 constexpr std::uint32_t longest_text = 1U << 20;
+constexpr std::size_t kept_bytes = 1024;  // that a link keeps of a frame that was read
 // The watchdog's signal ends a wait at once when the flag has risen; this is for a flag that something else raises.
 constexpr int look_every_ms = 1000;
 constexpr char succeeded = '+';
@@ -58,7 +59,6 @@ class SingleGroup final : public Group {
 struct Sealed {
   explicit Sealed(const FrameKeys& keys) : out(keys.sending), in(keys.receiving) {}
   Seal out, in;
-  std::vector<std::byte> frame;       // that is sent now
   std::vector<std::byte> arrived;     // payload and tag of the frame that came last
   std::span<const std::byte> unread;  // of its payload
   bool forged = false;                // something that is not the peer's has arrived
@@ -86,7 +86,7 @@ class SocketGroup final : public Group {
     if (sealed_.empty()) return put(peer, left);
     while (!left.empty()) {
       const std::span<const std::byte> payload = left.first(std::min(left.size(), max_sealed_bytes));
-      if (Outcome sent = put(peer, sealed(sealed_[at(peer)], payload)); !sent) return sent;
+      if (Outcome sent = put(peer, sealed(sealed_[at(peer)].out, payload)); !sent) return sent;
       left = left.subspan(payload.size());
     }
     return ok();
@@ -95,16 +95,18 @@ class SocketGroup final : public Group {
   Outcome recv(int peer, void* data, std::size_t bytes) override {
     std::span<std::byte> room(static_cast<std::byte*>(data), bytes);
     if (sealed_.empty()) return get(peer, room);
-    std::span<const std::byte>& unread = sealed_[at(peer)].unread;
+    Sealed& link = sealed_[at(peer)];
     while (!room.empty()) {
-      if (unread.empty()) {
-        if (Outcome got = take_frame(peer, sealed_[at(peer)]); !got) return got;
+      if (link.unread.empty()) {
+        if (Outcome got = take_frame(peer, link); !got) return got;
       }
-      const std::size_t some = std::min(room.size(), unread.size());
-      std::copy_n(unread.begin(), some, room.begin());
-      unread = unread.subspan(some);
+      const std::size_t some = std::min(room.size(), link.unread.size());
+      std::copy_n(link.unread.begin(), some, room.begin());
+      link.unread = link.unread.subspan(some);
       room = room.subspan(some);
     }
+    // Rank 0 has a link to every rank, and of many ranks large frames would be most of its memory.
+    if (link.unread.empty() && link.arrived.capacity() > kept_bytes) link.arrived = std::vector<std::byte>();
     return ok();
   }
 
@@ -163,14 +165,14 @@ class SocketGroup final : public Group {
   }
 
   // The next frame with this payload, in one piece: one system call sends it.
-  static std::span<const std::byte> sealed(Sealed& link, std::span<const std::byte> payload) {
+  std::span<const std::byte> sealed(Seal& out, std::span<const std::byte> payload) {
     const std::string header = big_endian(static_cast<std::uint32_t>(payload.size()));
     const auto bytes = std::as_bytes(std::span(header));
-    const auto tag = link.out.next(payload);
-    link.frame.assign(bytes.begin(), bytes.end());
-    link.frame.insert(link.frame.end(), payload.begin(), payload.end());
-    link.frame.insert(link.frame.end(), tag.begin(), tag.end());
-    return link.frame;
+    const auto tag = out.next(payload);
+    frame_.assign(bytes.begin(), bytes.end());
+    frame_.insert(frame_.end(), payload.begin(), payload.end());
+    frame_.insert(frame_.end(), tag.begin(), tag.end());
+    return frame_;
   }
 
   // Nothing of a frame is given out before its tag was found right.
@@ -209,7 +211,8 @@ class SocketGroup final : public Group {
   int size_;
   std::vector<int> fds_;
   const volatile int* abort_;
-  std::vector<Sealed> sealed_;  // by peer; empty: the connections stay within this host and carry bytes as they are
+  std::vector<Sealed> sealed_;    // by peer; empty: the connections stay within this host and carry bytes as they are
+  std::vector<std::byte> frame_;  // that is sent now: one at a time, to whichever peer
 };
 
 class Subgroup final : public Group {

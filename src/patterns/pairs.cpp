@@ -44,7 +44,15 @@ bool everybody(const Part& part) { return part.options[pairing].number == all; }
 bool both(const Part& part) { return part.options[traffic].number != 0; }
 bool at_once(const Part& part) { return part.options[together].number != 0; }
 
+// Ranks that all meet each other: 523,776 pairs. The point of a size has a line with the time of each, and readers take
+// lines of 64 MiB (docs/reference/scaling.md).
+constexpr int most_of_all = 1024;
+
 std::string unfit(const Part& part, const Layer& m) {
+  if (everybody(part) && part.nranks > most_of_all) {
+    return "takes at most " + std::to_string(most_of_all) + " ranks with pairing=all, there are " +
+           std::to_string(part.nranks);
+  }
   if (!everybody(part) && part.nranks % 2 != 0) {
     return "needs a multiple of 2 ranks, there are " + std::to_string(part.nranks);
   }
@@ -114,8 +122,12 @@ std::uint32_t cell_of(const Part& part, int low, int high) {
 Cell cell(const Part& part, std::uint32_t i) {
   if (part.options[pairing].number == halves) return {static_cast<int>(i), static_cast<int>(i) + part.nranks / 2};
   if (part.options[pairing].number == neighbours) return {static_cast<int>(2 * i), static_cast<int>(2 * i + 1)};
+  // The last rank whose cells begin at or before this one.
   int low = 0;
-  while (i >= cell_of(part, low + 1, low + 2) && low < part.nranks - 2) ++low;
+  for (int beyond = part.nranks - 1; beyond - low > 1;) {
+    const int middle = low + (beyond - low) / 2;
+    (cell_of(part, middle, middle + 1) <= i ? low : beyond) = middle;
+  }
   return {low, low + 1 + static_cast<int>(i - cell_of(part, low, low + 1))};
 }
 

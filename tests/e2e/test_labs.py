@@ -20,6 +20,7 @@ import pytest
 from conftest import Outcome, parse, wait_for_samples
 from machines import needs, wait_until
 from mpi import EVERYDAY, SIX, Mpis
+from test_suite_of_kinds import OPTIONAL
 
 from netpipe.lab import keepers, state
 from netpipe.lab.state import Lab
@@ -152,6 +153,23 @@ def test_the_slow_card_of_2002_is_measured_by_its_suite_in_a_lab(labs: Labs) -> 
     small, large = (peaks[f"tcp:sndbuf={size},rcvbuf={size}"] for size in ("32k", "512k"))
     assert 1.1 * small < large < 1000, peaks  # the rate of the link bounds both
     assert list((labs.folder / "card").glob("figure-2-*.svg"))
+
+
+@pytest.mark.deep
+def test_every_pair_of_hosts_is_measured_by_each_mpi_library(labs: Labs, with_mpis: Mpis) -> None:
+    with_mpis.need("openmpi", "mpich")
+    libraries = '["mpi@openmpi:transport=auto", "mpi@mpich:transport=auto"]'
+    (labs.folder / "mine.toml").write_text(OPTIONAL.replace("VARIANTS", libraries))
+    labs.up("--hosts", "3")
+    run = (*COMMAND, "suite", "run", "./mine.toml", "--hosts", "lab1,lab2,lab3")
+    code, out, err = labs.call("lab", "exec", "lab1", "--", *run, limit_s=300)
+    assert code == 0, out + err
+    rows = list(csv.DictReader((labs.folder / "mine" / "all-pairs.csv").read_text().splitlines()))
+    pairs = {("lab1", "lab2"), ("lab1", "lab3"), ("lab2", "lab3")}
+    for name in ("mpi@openmpi", "mpi@mpich"):
+        assert {(row["member"], row["peer"]) for row in rows if row["what"].startswith(name)} == pairs, (
+            out + err
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- the hosts

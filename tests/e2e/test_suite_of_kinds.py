@@ -16,6 +16,8 @@ import pytest
 from machines import open_folder, slurm, wait_until  # noqa: F401
 from mpi import Mpis
 
+from netpipe import native
+
 SUITES = Path(__file__).resolve().parents[2] / "python" / "netpipe" / "suites"
 PAPERS = ("cluster-2002", "e325-2004", "capabilities-2003", "interconnects-2003")
 KERNELS = """summary = "Kernels and their messages"
@@ -161,6 +163,56 @@ def test_a_fleet_is_measured_in_rounds_and_a_dead_host_costs_its_own_pairs(
     assert again.returncode == 4
     assert "run pairs: round 1 of 3, 1 pair\n" in again.stderr
     assert all(path.read_bytes() == text for path, text in kept.items())
+
+
+OPTIONAL = """summary = "Pairs that may be missing"
+source = "this test"
+
+[[run]]
+name = "pairs"
+kind = "pairs"
+optional = true
+variants = VARIANTS
+sizes = "8"
+budget = 0.05
+launches = 1
+
+[[table]]
+title = "All pairs"
+run = "pairs"
+shows = "members"
+"""
+
+
+def optional_pairs(folder: Path, hosts: str, variant: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.toml").write_text(OPTIONAL.replace("VARIANTS", f'["{variant}"]'))
+    shell = folder / "shell"
+    shell.write_text(SHELL)
+    shell.chmod(0o755)
+    site = ("--hosts", hosts, "--launcher", "ssh", "--remote-shell", str(shell), "--bind", "127.0.0.1")
+    return suite(folder, "run", "./mine.toml", *site)
+
+
+def test_a_host_without_an_optional_layer_is_named_and_fails_nothing(worker: Path, tmp_path: Path) -> None:
+    done = optional_pairs(tmp_path, "127.0.0.1,127.0.0.2,192.0.2.9", "tcp")
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = " ".join(done.stdout.split())
+    assert "! run pairs: no pair with 192.0.2.9 could be measured: " in words
+    assert "No route to host" in words
+    (row,) = rows_of(tmp_path / "mine/all-pairs.csv")
+    assert (row["member"], row["peer"]) == ("127.0.0.1", "127.0.0.2")
+
+
+@pytest.mark.module("ucx")
+def test_pairs_of_hosts_are_measured_by_ucx(worker: Path, tmp_path: Path) -> None:
+    """By MPI libraries they are in test_labs.py: their launchers want hosts with names."""
+    if not any(one["name"] == "ucx" and one["available"] for one in native.list_()["modules"]):
+        pytest.skip("ucx is not available")
+    done = optional_pairs(tmp_path, "127.0.0.1,127.0.0.2,127.0.0.3", "ucx:tls=tcp+self")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = rows_of(tmp_path / "mine/all-pairs.csv")
+    assert len({(row["member"], row["peer"]) for row in rows}) == 3
+    assert {row["what"] for row in rows} == {"ucx:tls=tcp+self"}
 
 
 def test_pairs_of_ranks_stand_in_where_there_are_no_hosts(worker: Path, tmp_path: Path) -> None:

@@ -72,13 +72,28 @@ def test_easybuild_brings_what_the_wheel_needs() -> None:
     recipe = (PACKAGING / f"easybuild/netpipe-{VERSION}-gfbf-2024a.eb").read_text()
     values = {
         node.targets[0].id: ast.literal_eval(node.value)  # type: ignore[attr-defined]
-        for node in ast.parse(recipe).body
+        for node in ast.parse(recipe.replace("SYSTEM", "'SYSTEM'")).body
         if isinstance(node, ast.Assign) and node.targets[0].id != "exts_list"  # type: ignore[attr-defined]
     }
     brought = {"click", "jinja2", "rich", "numpy", "scipy"}  # by the two bundles
-    brought |= {name.partition(".")[0].lower() for name, _ in values["dependencies"]}
+    brought |= {name.partition(".")[0].lower() for name, *_ in values["dependencies"]}
     brought |= set(re.findall(r"\('(msgspec)', '", recipe))
     assert set(needed()) - {"tomli"} <= brought  # its Python is newer than 3.10
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("debian/control", "libssl-dev,"),
+        ("container/Containerfile", " libssl-dev "),
+        ("easybuild/netpipe-*.eb", "('OpenSSL', '3', '', SYSTEM)"),
+        ("spack/packages/py_netpipe/package.py", 'depends_on("openssl@3:"'),
+    ],
+)
+def test_every_recipe_brings_what_tcp_encrypts_with(path: str, text: str) -> None:
+    """The module is built without it as well, but then lacks tls."""
+    (file,) = PACKAGING.glob(path)
+    assert text in file.read_text()
 
 
 def test_the_wheel_installs_files_that_exist() -> None:

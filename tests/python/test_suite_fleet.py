@@ -7,7 +7,7 @@ import csv
 import itertools
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -53,6 +53,48 @@ def test_one_member_has_no_rounds() -> None:
     assert rounds(["alone"]) == []
 
 
+@pytest.mark.parametrize("members", [5, 16, 65, 100, 1000])
+def test_some_rounds_give_everybody_as_many_others_near_and_far(members: int) -> None:
+    most = 3 if members < 10 else 15
+    found = rounds(range(members), most)
+    assert len(found) == most
+    pairs = [pair for some in found for pair in some]
+    assert len(pairs) == len(set(pairs)) <= most * members // 2
+    others: dict[int, set[int]] = {one: set() for one in range(members)}
+    for one, other in pairs:
+        others[one].add(other)
+        others[other].add(one)
+    assert {len(some) for some in others.values()} <= {most, most - members % 2}
+    reached, left = {0}, [0]
+    while left:
+        new = others[left.pop()] - reached
+        reached |= new
+        left += new
+    assert len(reached) == members  # so that all ends are compared with each other
+    far = sum(other - one > members / 4 for one, other in pairs) / len(pairs)
+    assert 0.3 < far < 0.8  # of all pairs 56 %
+
+
+def test_as_many_rounds_as_there_are_is_all_of_them() -> None:
+    for members in range(2, 18):
+        assert rounds(range(members), members) == rounds(range(members))
+
+
+def test_the_time_of_a_large_fleet_grows_with_its_hosts_and_not_with_their_pairs() -> None:
+    turns = {members: len(of_hosts(members, 63).turns) for members in (64, 640, 1920)}
+    assert turns == {64: 63, 640: 63 * 10, 1920: 63 * 30}
+    assert len(of_hosts(640, None).turns) == 639 * 10
+    assert of_hosts(64, 63).notes == ()
+    assert of_hosts(640, 63).notes == (
+        "20160 of 204480 pairs are measured, each host with at most 63 others (rounds = 63)",
+    )
+
+
+def of_hosts(members: int, most: int | None) -> OfHosts:
+    one = Planned(Part("run", "pairs", "", {}, "pairs", minutes=0.0, rounds=most))
+    return OfHosts(one.run, Site(), [f"node{number}" for number in range(members)], one)  # type: ignore[arg-type]
+
+
 # ---------------------------------------------------------------------------------------------------------- outliers
 
 
@@ -95,6 +137,25 @@ def test_false_alarms_of_pairs_are_as_rare_as_stated(members: int) -> None:
     count = 400
     alarms = sum(any(slow_ends_and_pairs(pairs_of(random, members, 0.05))) for _ in range(count))
     assert alarms / count <= most(count, FALSE_ALARMS)
+
+
+def some_pairs(
+    random: np.random.Generator, members: int, most: int, slow_end: int | None = None
+) -> dict[tuple[int, int], float]:
+    pairs = [pair for some in rounds(range(members), most) for pair in some]
+    return {
+        pair: float(np.exp(0.05 * random.standard_normal())) * (1.5 if slow_end in pair else 1)
+        for pair in pairs
+    }
+
+
+def test_of_some_rounds_alarms_are_as_rare_and_a_slow_host_is_found() -> None:
+    random = np.random.default_rng(7)
+    alarms = sum(any(slow_ends_and_pairs(some_pairs(random, 40, 15))) for _ in range(200))
+    assert alarms / 200 <= most(200, FALSE_ALARMS)
+    for _ in range(20):
+        ends, links = slow_ends_and_pairs(some_pairs(random, 40, 15, slow_end=17))
+        assert ([one.who for one in ends], links) == ([17], [])
 
 
 def test_with_unlike_noise_alarms_stay_few() -> None:
@@ -173,6 +234,29 @@ def test_a_host_that_nobody_reached_is_named_once() -> None:
         "no pair with node0 could be measured: ssh: connect to host node0: No route to host",
         "node4 and node5 could not be measured: it did not end within 2 min",
     ]
+
+
+def test_a_reason_that_many_pairs_have_is_said_once() -> None:
+    found = a_fleet()
+    pairs = list(itertools.combinations(found.members, 2))
+    found.failed = dict.fromkeys(pairs[:6], "mpi@lam: there is no lamboot")
+    assert found.failed_texts() == [
+        "node0 and node1, node0 and node2 and 4 more could not be measured: mpi@lam: there is no lamboot"
+    ]
+    found.others = 7
+    assert found.texts()[0].startswith("28 pairs of 8 members measured, each with at most 7 others")
+
+
+def test_what_an_optional_layer_lacks_takes_nothing_from_the_others(hosts: Callable[..., Hosts]) -> None:
+    stage = hosts(4)
+    stage.run.run = replace(stage.run.run, optional=True)
+    for who in (pair for some in stage.run.turns for pair in some):
+        (stage.folder / "pairs").mkdir(exist_ok=True)
+        whole_run(stage.run.file(stage.folder, who))
+    done = stage.run._done(stage.folder, {("node0", "node1"): "mpi@lam: there is no lamboot"})
+    assert done.fleet is not None
+    assert len(next(iter(done.fleet.times.values()))) == 6
+    assert done.errors == ("node0 and node1 could not be measured in full: mpi@lam: there is no lamboot",)
 
 
 def whole_run(path: Path) -> None:

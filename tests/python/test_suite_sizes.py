@@ -145,6 +145,33 @@ def test_no_suite_that_is_shipped_leaves_a_run_with_shared_memory_alone_between_
         assert not near or len(near) < len(asked) or run.name == "within" or run.does == "profile", run.name
 
 
+def test_what_fails_of_an_optional_run_is_said_and_fails_nothing(netpipe: Netpipe) -> None:
+    one = changed('name = "one"\n', 'name = "one"\noptional = true\n')
+    for text, code in (
+        (GOOD, 4),
+        (one, 4),
+        (one.replace('name = "two"\n', 'name = "two"\noptional = true\n'), 0),
+    ):
+        written(text)
+        said = netpipe("suite", "run", "mine.toml", fake="blame=tcp")
+        assert said.code == code
+        assert "! run one: tcp: " in said.out
+    lost = netpipe("suite", "run", "mine.toml", fake="unopened=tcp")
+    assert "! run two: not measured: tcp: it cannot be opened" in " ".join(lost.out.split())
+
+
+def test_acceptance_measures_every_pair_by_what_its_hosts_may_lack_in_runs_that_are_optional(
+    fake: Path,
+) -> None:
+    for size, most in (("quick", 63), ("default", 63), ("full", None)):
+        runs = {run.name: run for run in files.load(files.find("acceptance"), size).runs}
+        pairs = {name: run for name, run in runs.items() if run.does == "pairs"}
+        optional = {run.given["variants"] for run in pairs.values() if run.optional}
+        assert optional == {("ucx",), ("mpi:transport=auto",)}
+        assert [run.name for run in pairs.values() if not run.optional] == ["pairs"]
+        assert {run.rounds for run in pairs.values()} == {most}
+
+
 def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
     written()
     said = netpipe("suite", "run", "mine.toml", "--size", "full")
@@ -160,6 +187,9 @@ def test_a_size_that_the_file_lacks_is_refused(netpipe: Netpipe) -> None:
         ("[quick.run]", "[quick.runs]", "[quick] has an unknown key 'runs'; did you mean 'run'?"),
         ("quick = { launches = 2 }", "quick = { lunches = 2 }", "[[run]] 'two' has an unknown key 'lunches'; "),
         ("quick = { launches = 2 }", "quick = 3", "[[run]] 'two' quick must be a table"),
+        ("quick = { launches = 2 }", 'optional = "yes"', "[[run]] 'two' optional must be true or false"),
+        ("quick = { launches = 2 }", "rounds = 9", "[[run]] 'two' has an unknown key 'rounds'; "),
+        ("quick = { launches = 2 }", 'kind = "pairs"\nrounds = 2', "'two' rounds must be a whole number of 3 or more"),
         ("quick = { launches = 2 }", "between_hosts = 3", "[[run]] 'two' between_hosts must be a table"),
         ('variants = "tcp"', 'variants = "tcp"\nkind = "ran"', "[[run]] 'two' kind: there is no 'ran'; did you mean"),
         ('shows = "summary"', 'shows = "sumary"', "[[table]] 'Table 1: in numbers' shows: there is no 'sumary' of a"),

@@ -189,6 +189,28 @@ TEST(Pairs, HalvesCrossTheMiddleAndNeighboursDoNot) {
   }
 }
 
+TEST(Pairs, OfMoreRanksThanARecordHasRoomForNotAllMeetAll) {
+  Layer module;
+  module.name = "some";
+  const Mode all = mode_of("pairs:pairing=all");
+  EXPECT_EQ(all.pattern->unfit(all.part(0, 1024, 8), module), "");
+  EXPECT_EQ(all.pattern->unfit(all.part(0, 1025, 8), module),
+            "takes at most 1024 ranks with pairing=all, there are 1025");
+  const Mode halves = mode_of("pairs");
+  EXPECT_EQ(halves.pattern->unfit(halves.part(0, 10'000, 8), module), "");
+}
+
+TEST(Pairs, OfManyRanksTheFirstAndTheLastCellAreWhereTheyBelong) {
+  const Mode mode = mode_of("pairs:pairing=all");
+  const Part part = mode.part(0, 1024, 8);
+  const std::vector<std::pair<std::uint32_t, std::pair<int, int>>> known = {
+      {0, {0, 1}}, {1022, {0, 1023}}, {1023, {1, 2}}, {523'774, {1021, 1023}}, {523'775, {1022, 1023}}};
+  for (const auto& [number, pair] : known) {
+    const Cell cell = mode.pattern->cell(part, number);
+    EXPECT_EQ(std::make_pair(cell.rank, cell.peer), pair) << number;
+  }
+}
+
 TEST(Pairs, OfAnOddNumberOfRanksOnlyAllMeetAll) {
   Layer module;
   module.name = "some";

@@ -227,7 +227,6 @@ class _Running:
     shell: bool  # a remote one, which may be a script that waits for ssh: its whole group is told to end
     head: bytes = b""
     tail: bytes = b""
-    memory: set[Path] = field(default_factory=set)  # shared memory of its ranks, removed with them
     kill_at: float | None = None  # it was told to end, and is killed at this time
 
     def keep(self, chunk: bytes) -> None:
@@ -247,6 +246,9 @@ class Jobs:
         self._interrupts = interrupts
         self._selector = selectors.EpollSelector()
         self._running: list[_Running] = []
+        # Shared memory of the ranks of each job, removed with its last launcher. Looking for it reads what all
+        # processes of this host have mapped, so it is done once for a job, and not for each of its hosts.
+        self._memory: dict[int, set[Path]] = {}
         self._closed = False
 
     def fileno(self) -> int:
@@ -283,12 +285,16 @@ class Jobs:
         self._selector.register(running.pidfd, selectors.EVENT_READ, running)
 
     def attend(self, report: Report) -> None:
-        """Reads what launchers have written, and reports those that ended before they were told to."""
+        """Reads what launchers have written, and reports those that ended before they were told to. Only those of which
+        there is something new are looked at: there may be one for each of many hosts.
+        """
+        heard: dict[_Running, None] = {}
         for key, _ in self._selector.select(0):
             running: _Running = key.data
+            heard[running] = None
             if key.fd != running.pidfd:
                 self._read(running)
-        for running in list(self._running):
+        for running in heard:
             if running.process.poll() is not None:
                 asked = running.kill_at is not None
                 self._forget(running)
@@ -297,9 +303,10 @@ class Jobs:
             elif running.kill_at is None and (why := hopeless(running.output())):
                 report(running.job, one_line(f"{running.name}: {why}"))
                 self._end(running)
-            elif running.kill_at is not None and time.monotonic() >= running.kill_at:
-                self._signal(running, signal.SIGKILL)
-                self._forget(running)
+        now = time.monotonic()
+        for running in [one for one in self._running if one.kill_at is not None and now >= one.kill_at]:
+            self._signal(running, signal.SIGKILL)
+            self._forget(running)
 
     def stop(self, job: int) -> None:
         """Tells the launchers of a job to end, without waiting for them."""
@@ -315,7 +322,7 @@ class Jobs:
             return
         self._closed = True
         for running in self._running:
-            running.memory |= self._launchers.memory_of(running.secret)
+            self._note_memory(running)
         try:
             self._wait(min(leave_s, 0.2) if self._interrupts() else leave_s)
             for running in self._running:
@@ -359,11 +366,16 @@ class Jobs:
     def _end(self, running: _Running) -> None:
         """Asks a launcher alone: it knows where its ranks are, and needs its helpers to end them."""
         running.kill_at = time.monotonic() + END_S
-        running.memory |= self._launchers.memory_of(running.secret)
+        self._note_memory(running)
         if running.shell:
             self._signal(running, signal.SIGTERM)
         else:
             running.process.terminate()
+
+    def _note_memory(self, running: _Running) -> None:
+        """Before the first of its job is told to end, or where that ended by itself: ranks are still there."""
+        if running.job not in self._memory:
+            self._memory[running.job] = self._launchers.memory_of(running.secret)
 
     def _signal(self, running: _Running, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -373,10 +385,11 @@ class Jobs:
         """It has ended or was just killed: ends what is left of its job, once the last of its launchers has."""
         running.process.wait()
         self._running.remove(running)
-        running.memory |= self._launchers.memory_of(running.secret)
+        self._note_memory(running)
         if not any(other.job == running.job for other in self._running):
+            memory = self._memory.pop(running.job) | self._launchers.memory_of(running.secret)
             end_all_with(running.secret)
-        remove_unused(running.memory)
+            remove_unused(memory)
         self._read(running)
         assert running.process.stdout is not None
         with contextlib.suppress(KeyError):

@@ -41,6 +41,8 @@ class PyNetpipe(PythonPackage):
     depends_on("py-scipy@1.11:", type=("build", "run"))
     depends_on("py-tomli@2:", type=("build", "run"), when="^python@:3.10")
 
+    depends_on("openssl@3:", type=("build", "run"))  # for tcp:tls=openssl
+
     depends_on("ucx", when="+ucx")
     depends_on("libfabric", when="+libfabric")
     depends_on("rdma-core", when="+verbs")

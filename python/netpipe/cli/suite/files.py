@@ -88,7 +88,9 @@ KINDS = (RUN, MEMORY, APPS, PROFILE, NODES, PAIRS)
 RESULTS = ("figure", "table", "check")
 LONGEST_STEM = 56
 IMB, OSU = "imb", "osu"  # formats that hold one curve
-OWN_KEYS = ("name", "kind", "minutes", *SIZES, FAR)
+OWN_KEYS = ("name", "kind", "minutes", "optional", *SIZES, FAR)
+ROUNDS = "rounds"  # of pairs, also in the tables of sizes
+LEAST_ROUNDS = 3  # with two others nobody knows which of three is slow
 
 
 def names() -> list[str]:
@@ -227,12 +229,19 @@ def _run(
         if not isinstance(some, dict):
             raise Failure(USAGE, f"{where} {key} must be a table: {key} = {{ {example} }}")
     merged = {**said.get(size, {}).get(does, {}), **own, **different}
+    rounds = merged.pop(ROUNDS, None) if does == PAIRS else None
+    if rounds is not None and (type(rounds) is not int or rounds < LEAST_ROUNDS):
+        raise Failure(USAGE, f"{where} {ROUNDS} must be a whole number of {LEAST_ROUNDS} or more")
+    optional = table.get("optional", False)
+    if type(optional) is not bool:
+        raise Failure(USAGE, f"{where} optional must be true or false")
     minutes = table.get("minutes", {}).get(size) if isinstance(table.get("minutes", {}), dict) else None
     if "minutes" in table and not (
         isinstance(table["minutes"], dict) and _numbers(table["minutes"].values())
     ):
         raise Failure(USAGE, f"{where} minutes must say them for each size: minutes = {{ quick = 2 }}")
-    part = Part("run", name, where, options.given(does, where, merged), does, minutes)
+    given = options.given(does, where, merged)
+    part = Part("run", name, where, given, does, minutes, optional=optional, rounds=rounds)
     if not far:
         return part
     there = {key: value for key, value in {**merged, **far}.items() if value != ""}

@@ -11,7 +11,7 @@ from netpipe.cli.suite import results, state
 from netpipe.cli.suite.parts import RUN_FILES
 from netpipe.cli.suite.planning import planned, spelled_out, why_not
 from netpipe.cli.suite.runs.base import Site
-from netpipe.failure import DONE, GATE, INTERRUPTED, UNAVAILABLE
+from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE
 from netpipe.streams import say
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def run(suite: Suite, folder: Path, quiet: bool, site: Site, goes_on: bool) -> i
         if not quiet and len(runs) > 1:
             say(f"run {name}, {number} of {len(runs)}")
         outcome.done[name] = came = one.measure(folder, quiet)
+        if one.run.optional and came.code == FAILED:
+            came.code = UNAVAILABLE
         if came.problem:
             say(f"run {name}: {came.problem}")
         if came.code == INTERRUPTED:
@@ -212,7 +214,8 @@ def _missing(runs: dict[str, Planned], outcome: Outcome) -> list[tuple[tuple[str
         ]
     for name, done in outcome.done.items():
         if done.problem:
-            found.append((NOT_MADE, f"run {name}: not measured: {done.problem}"))
+            mark = PARTLY if runs[name].run.optional else NOT_MADE
+            found.append((mark, f"run {name}: not measured: {done.problem}"))
         found += [(PARTLY, f"run {name}: {error}") for error in done.errors]
     return found
 

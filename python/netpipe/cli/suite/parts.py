@@ -36,6 +36,8 @@ class Part:
     shows: str = ""  # a table of netpipe's own (tables.py), in place of a format of netpipe export
     each: bool = False  # a file for each curve: the format holds one
     far: dict[str, Any] | None = None  # of a run: `given` between hosts, where that is different
+    optional: bool = False  # of a run: what of it cannot be measured is said, and fails nothing
+    rounds: int | None = None  # of pairs of hosts: others that each meets at most; None: all
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def slow_ends_and_pairs(
     if len(members) < LEAST_MEMBERS:
         return [], []
     found = polished(times)
-    of_ends, of_pairs = critical_of_pairs(len(members), chance / 2)
+    of_ends, of_pairs = critical_of_pairs(len(members), chance / 2, len(times))
     ends = slow({one: math.exp(end) for one, end in found.ends.items()}, limit=of_ends)
     rests = {pair: math.exp(rest) for pair, rest in found.rests.items()}
     least = None
@@ -138,14 +138,20 @@ def slow_ends_and_pairs(
 
 
 @functools.cache
-def critical_of_pairs(members: int, chance: float) -> tuple[float, float]:
+def critical_of_pairs(members: int, chance: float, measured: int | None = None) -> tuple[float, float]:
     """The scores that the slowest end, and the slowest pair, of so many alike members exceed with this chance. The fit
-    takes a part of the pairs' deviation, so the limits of `critical` would be too low.
+    takes a part of the pairs' deviation, so the limits of `critical` would be too low. Of many members the number of
+    pairs that were measured counts; of few all are taken for measured.
+
+    With k pairs of each member: of the deviation of all rests the fit takes 2 / k, as any fit of so many ends does. A
+    rest that stands out moves no median, but has the errors of its two ends in it: pi / (2 k) of the variance each.
     """
     pairs = members * (members - 1) // 2
     if members > MOST_SIMULATED_PAIRS:
-        taken = math.sqrt(pairs / (pairs - members))
-        return critical(members, chance), critical(pairs, chance) * taken
+        some = pairs if measured is None else measured
+        each = 2 * some / members
+        taken = math.sqrt((1 + math.pi / each) / (1 - 2 / each)) if each > 2 else math.inf
+        return critical(members, chance), critical(some, chance) * taken
     random = np.random.default_rng(members)
     upper = np.triu_indices(members, 1)
     logs = np.full((SIMULATED_PAIRS, members, members), np.nan)

@@ -2,14 +2,17 @@
 """Runs of a suite that measure a fleet: each host alone (`kind = "nodes"`), and each two of them (`kind = "pairs"`).
 
 Pairs are measured in rounds in which nobody is twice (rounds.py), each pair as a run of its own: a host that dies in
-the middle costs its own pairs, of which two are tried (given_up.py), and the others go on. Without `--hosts` the
-members are ranks of this host, whose pairs one run measures one after another. The fleet itself says who is slow
-(netpipe.reading.across.outliers).
+the middle costs its own pairs, of which two are tried (given_up.py), and the others go on. `rounds` of the run bounds
+how many others each host meets: all of N hosts take time that grows with N^2 where N / 2 pairs are more than this host
+starts at once. Without `--hosts` the members are ranks of this host, whose pairs one run measures one after another.
+The fleet itself says who is slow (netpipe.reading.across.outliers).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import os
 import shlex
 import signal
@@ -61,13 +64,13 @@ class OfHosts(Planned):
     def available(self) -> bool:
         return self.checked.available
 
-    @property
+    @functools.cached_property
     def turns(self) -> list[list[Who]]:
         """What is measured at the same time."""
         if self.run.does == NODES:
             whole: list[list[Who]] = [[(host,) for host in self.hosts]]
         else:
-            whole = [[tuple(pair) for pair in some] for some in rounds(self.hosts)]
+            whole = [[tuple(pair) for pair in some] for some in rounds(self.hosts, self.run.rounds)]
         return [some[at : at + MOST_AT_ONCE] for some in whole for at in range(0, len(some), MOST_AT_ONCE)]
 
     @property
@@ -79,6 +82,20 @@ class OfHosts(Planned):
     def bounded(self) -> bool:
         return True
 
+    @property
+    def others(self) -> int | None:
+        """How many others each host meets at most; None: all of them."""
+        most, whole = self.run.rounds, len(self.hosts) - 1 + len(self.hosts) % 2
+        return most if self.run.does != NODES and most and most < whole else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if self.others is None:
+            return ()
+        some, whole = sum(map(len, self.turns)), math.comb(len(self.hosts), 2)
+        said = f"{some} of {whole} pairs are measured, each host with at most {self.others} others"
+        return (f"{said} (rounds = {self.others})",)
+
     def print_plan(self, out: Console) -> None:
         from netpipe.units import counted
 
@@ -86,6 +103,8 @@ class OfHosts(Planned):
         what = "hosts" if self.run.does == NODES else "pairs"
         number = sum(map(len, self.turns))
         out.print(f"{what}     {number}, in {counted(len(self.turns), 'round')}")
+        for note in self.notes:
+            out.print(f"          {note}", soft_wrap=True)
 
     def file(self, folder: Path, who: Who) -> Path:
         return folder / self.run.name / f"{'--'.join(who)}.jsonl"
@@ -168,7 +187,9 @@ class OfHosts(Planned):
         from netpipe.reading.across.odd import odd_facts
         from netpipe.records import NotARun, Run
 
-        fleet = Fleet(self.hosts, self.run.does != NODES, failed=dict(failed), given_up={*gone})
+        together = self.run.does != NODES
+        fleet = Fleet(self.hosts, together, failed=dict(failed), given_up={*gone}, others=self.others)
+        fleet.optional = self.run.optional
         files = []
         hosts: dict[str, Run] = {}
         for who in (one for some in self.turns for one in some):
@@ -178,7 +199,8 @@ class OfHosts(Planned):
             except (NotARun, OSError):
                 fleet.failed.setdefault(who, "there is no record")
                 continue
-            if run.points and who not in failed:
+            # Where a layer is optional, one that a host lacks takes nothing away from the others.
+            if run.points and (self.run.optional or who not in failed):
                 fleet.add(who, run)
                 hosts[who[0]] = run
             files.append(f"{self.run.name}/{path.name}")

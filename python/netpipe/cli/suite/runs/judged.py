@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ Who = tuple[str, ...]  # a member, or a pair of them
 Key = tuple[str, str, int]  # variant, pattern, size in bytes
 MOST_FACTS = 4  # in a sentence
 LONGEST = 40  # characters of a value there
+MOST_NAMED = 4  # pairs with the same reason
 NOT_TRIED = "not tried, because a host of it had failed with two others before"
 
 
@@ -32,6 +34,8 @@ class Fleet:
     slow: list[tuple[Key, Who, float]] = field(default_factory=list)  # times the median of the fleet
     notes: list[str] = field(default_factory=list)
     odd: tuple[Odd, ...] = ()  # facts that are not the same on all hosts
+    others: int | None = None  # that each member was to meet at most; None: all
+    optional: bool = False  # layers: those that failed may have the times of others
 
     def add(self, who: Who, run: Run) -> None:
         from netpipe.reading import Reading
@@ -111,23 +115,40 @@ class Fleet:
         return found
 
     def failed_texts(self) -> list[str]:
-        """A member of which no pair was measured, or which was given up, is named once."""
+        """A member of which no pair was measured, or which was given up, is named once; and so is a reason that many
+        have.
+        """
         said = []
-        gone = []
-        tried = len(self.members) - 1
+        gone: set[str] = set()
+        failed, tried = self._by_member()
         for member in self.members if self.together else ():
-            own = {who: why for who, why in self.failed.items() if member in who}
-            if not own or (member not in self.given_up and (len(own) < tried or tried < 2)):
+            own, all_ = failed.get(member, {}), tried.get(member, 0)
+            if not own or (member not in self.given_up and (len(own) < all_ or all_ < 2)):
                 continue
-            gone.append(member)
+            gone.add(member)
             why = next((why for why in own.values() if why != NOT_TRIED), NOT_TRIED)
-            none = "no pair" if len(own) == tried else f"{len(own)} of {tried} pairs"
-            not_ = "not " if len(own) < tried else ""
+            none = "no pair" if len(own) == all_ else f"{len(own)} of {all_} pairs"
+            not_ = "not " if len(own) < all_ else ""
             said.append(f"{none} with {member} could {not_}be measured: {why}")
+        partly = {who for of in self.times.values() for who in of} if self.optional else set()
+        alike: dict[tuple[str, str], list[str]] = {}
         for who, why in self.failed.items():
-            if not any(member in who for member in gone):
-                said.append(f"{' and '.join(who)} could not be measured: {why}")
+            if gone.isdisjoint(who):
+                alike.setdefault((" in full" if who in partly else "", why), []).append(" and ".join(who))
+        for (fully, why), names in alike.items():
+            if len(names) > MOST_NAMED:
+                names = [f"{names[0]}, {names[1]} and {len(names) - 2} more"]
+            said += [f"{name} could not be measured{fully}: {why}" for name in names]
         return said
+
+    def _by_member(self) -> tuple[dict[str, dict[Who, str]], dict[str, int]]:
+        """Of each member its pairs that failed, and the number of all that were tried or given up."""
+        failed: dict[str, dict[Who, str]] = {}
+        for who, why in self.failed.items():
+            for member in who:
+                failed.setdefault(member, {})[who] = why
+        every = {who for of in self.times.values() for who in of} | self.failed.keys()
+        return failed, Counter(member for who in every for member in who)
 
     def odd_texts(self) -> list[str]:
         """A sentence for each host that differs; the table has all facts."""
@@ -147,6 +168,7 @@ class Fleet:
         what = "pair" if self.together else "host"
         number = max((len(of) for of in self.times.values()), default=0)
         judged = f"{counted(number, what)} of {counted(len(self.members), 'member')} measured"
+        judged += f", each with at most {self.others} others" if self.others else ""
         found = [*self.failed_texts(), *self.slow_texts(), *self.notes, *self.odd_texts()]
         return [f"{judged}; none is slow" if not self.slow and not self.notes else judged, *found]
 
