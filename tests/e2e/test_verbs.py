@@ -99,10 +99,11 @@ def test_its_options_are_listed_all_the_same() -> None:
     ("what", "fewest"),
     [
         (("tests/e2e/test_verbs.py",), 93),
+        (("tests/e2e/test_verbs_hosts.py",), 3),
         # All sizes of each setting would take half an hour.
         (("tests/e2e/test_conformance.py", "-k", "verbs and (few or every_pattern or every_buffer)"), 16),
     ],
-    ids=["its tests", "conformance"],
+    ids=["its tests", "two hosts", "conformance"],
 )
 def test_in_a_guest_with_soft_roce(what: tuple[str, ...], fewest: int, tmp_path: Path) -> None:
     if not BUILT:
