@@ -130,6 +130,35 @@ def test_four_ranks(measure: Runner, settings: str) -> None:
     assert done.of("point")
 
 
+@pytest.mark.parametrize(
+    ("settings", "provider"),
+    [
+        ("", "tcp;ofi_rxm"),
+        (":api=untagged", "tcp;ofi_rxm"),
+        (":provider=shm", "shm"),
+        pytest.param(":ranks=4", "tcp;ofi_rxm", marks=deep),
+        pytest.param(":ranks=4,api=untagged", "tcp;ofi_rxm", marks=deep),
+        pytest.param(":provider=shm,completion=counter", "shm", marks=deep),
+        pytest.param(":wait=block,inject=0", "tcp;ofi_rxm", marks=deep),
+        pytest.param(":provider=udp;ofi_rxd", "udp;ofi_rxd", marks=deep),
+    ],
+)
+def test_a_rank_sends_to_itself(measure: Runner, settings: str, provider: str) -> None:
+    """Injected, in one piece and by rendezvous; and others still get theirs."""
+    needs_provider(measure, provider)
+    patterns = ("pattern itself", "pattern pingpong")
+    done = measure(f"variant libfabric{settings}", *patterns, "sizes 0,1,4097,300001", *QUICK)
+    assert_verified(done, 8)
+
+
+def test_a_connection_is_between_two_ranks(measure: Runner) -> None:
+    done = measure("variant libfabric:ep=msg", "pattern itself", "pattern pingpong", "sizes 8", *QUICK)
+    assert_verified(done, 1)
+    (skipped,) = done.of("skipped")
+    assert skipped["pattern"] == "itself"
+    assert "none of a rank to itself; take ep=rdm" in skipped["reason"]
+
+
 # ------------------------------------------------------------------------------- refusals
 
 

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 from conftest import Runner, Starter, parse, wait_for_samples
 from guests import IN_GUEST, run_in_guest
+from test_hosts import FAR, NEAR, Site, site
 from test_tcp_tls import settings, verified
+from test_two_hosts import two_namespaces
+
+__all__ = ["site", "two_namespaces"]  # fixtures
 
 pytestmark = pytest.mark.module("sctp")
 QUICK = ("schedule list", "verify yes", "budget 0.3" if IN_GUEST else "budget 0.05", "timeout 20")
+BETWEEN = ("--verify", "--sizes", "1,1500,100001", "--budget", "1" if IN_GUEST else "0.2", "--timeout", "20")
+BETWEEN_S = 300.0  # of a run between hosts in the guest, where starting Python alone takes many seconds
 
 
 @pytest.fixture
@@ -78,6 +84,30 @@ def test_a_setting_is_in_force_and_recorded(measure: Runner, setting: str, fact:
 
 
 @pytest.mark.usefixtures("present")
+def test_two_hosts_measure_over_their_own_link(site: Site) -> None:
+    variants, patterns = ("sctp", "sctp:wait=poll"), ("pingpong", "stream")
+    asked = [word for one in patterns for word in ("--pattern", one)]
+    done = verified(site.end(site.start(*variants, *asked, "--pin", "0,1", *BETWEEN), BETWEEN_S))
+    assert len(done.of("point")) == len(variants) * len(patterns) * 3
+    for opened in done.of("variant"):
+        near, far = (rank["settings"] for rank in opened["ranks"])
+        assert (near["local"].split()[0], near["peer"].split()[0]) == (NEAR, FAR)
+        assert (far["local"].split()[0], far["peer"].split()[0]) == (FAR, NEAR)
+        assert near["interface"] != far["interface"]
+    site.sees_nothing_left()
+
+
+@pytest.mark.usefixtures("present")
+def test_two_ranks_on_each_of_two_hosts(site: Site) -> None:
+    words = ("sctp", "--ranks", "4", "--pattern", "ring", "--pattern", "incast", *BETWEEN)
+    done = verified(site.end(site.start(*words), BETWEEN_S))
+    assert {point["pattern"] for point in done.of("point")} == {"ring", "incast"}
+    hosts = [rank["host"] for rank in done.of("variant")[0]["ranks"]]
+    assert hosts == [hosts[0], hosts[0], FAR, FAR]
+    site.sees_nothing_left()
+
+
+@pytest.mark.usefixtures("present")
 def test_a_rank_that_is_killed_ends_the_run_in_a_sentence(started: Starter) -> None:
     process, path = started("variant sctp", "schedule list", "sizes 8", "budget 30", "timeout 10")
     wait_for_samples(path)
@@ -94,5 +124,5 @@ def test_in_a_guest_whose_kernel_has_it(module: dict[str, Any], tmp_path: Path) 
     if module["available"]:
         pytest.skip("this kernel has SCTP")
     ran, skipped = run_in_guest(("tests/e2e/test_sctp.py",), tmp_path)
-    assert ran >= 11
+    assert ran >= 13
     assert "no SCTP" not in str(skipped)

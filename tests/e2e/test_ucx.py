@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from functools import partial
@@ -186,6 +187,53 @@ def test_four_ranks_talk_in_pairs(measure: Runner, variant: str) -> None:
     assert done.code == 0, done.said
     assert len(done.of("point")) == 2 * 2
     assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+
+
+@pytest.mark.parametrize(
+    ("variant", "way"),
+    [
+        ("ucx", "self/memory"),
+        ("ucx:ranks=4", "self/memory"),
+        ("ucx:tls=posix", "posix/memory"),
+        ("ucx:api=am,tls=tcp,wait=block", "tcp/lo"),
+        pytest.param("ucx:api=stream", "self/memory", marks=pytest.mark.deep),
+        pytest.param("ucx:protocols=v2", "self/memory", marks=pytest.mark.deep),
+        pytest.param("ucx:tls=tcp,errors=peer", "tcp/lo", marks=pytest.mark.deep),
+    ],
+)
+def test_a_rank_sends_to_itself_by_the_transport_that_is_named(
+    measure: Runner, variant: str, way: str
+) -> None:
+    """Also by rendezvous, and after messages to others."""
+    patterns = ("pattern pingpong", "pattern itself")
+    done = measure(
+        f"variant {variant}", *patterns, "schedule list", "sizes 1,4097,300001", "budget 0.05", "verify yes"
+    )
+    assert done.code == 0, done.said
+    assert len(done.of("point", pattern="itself")) == 3
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+    for rank in (0, 1):
+        assert settings(done, variant, rank)["transports_to_itself"].startswith(way)
+
+
+def test_without_a_way_to_itself_only_that_pattern_is_left_out(
+    measure: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    made = tmp_path / "not_itself.so"
+    source = Path(__file__).with_name("not_itself.c")
+    libraries = ["-Wl,--no-as-needed", "-lucp"]  # else it is loaded before the function that it looks for
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", made, source, *libraries], check=True, timeout=120)
+    monkeypatch.setenv("LD_PRELOAD", str(made))
+    patterns = ("pattern pingpong", "pattern itself")
+    done = measure("variant ucx", *patterns, "schedule list", "sizes 8", "budget 0.05", "verify yes")
+    assert done.code == 0, done.said
+    assert [point["pattern"] for point in done.of("point")] == ["pingpong"]
+    (skipped,) = done.of("skipped")
+    assert "no way from rank 0 to rank 0 over" in skipped["reason"]
+    assert settings(done, "ucx")["transports_to_itself"] == ""
 
 
 def children(process: int) -> list[int]:

@@ -98,11 +98,12 @@ def test_its_options_are_listed_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("what", "fewest"),
     [
-        (("tests/e2e/test_verbs.py",), 85),
+        (("tests/e2e/test_verbs.py",), 93),
+        (("tests/e2e/test_verbs_hosts.py",), 3),
         # All sizes of each setting would take half an hour.
         (("tests/e2e/test_conformance.py", "-k", "verbs and (few or every_pattern or every_buffer)"), 16),
     ],
-    ids=["its tests", "conformance"],
+    ids=["its tests", "two hosts", "conformance"],
 )
 def test_in_a_guest_with_soft_roce(what: tuple[str, ...], fewest: int, tmp_path: Path) -> None:
     if not BUILT:
@@ -248,6 +249,28 @@ def test_every_rank_with_every_other(measure: Runner) -> None:
     done = measure("variant verbs", "ranks 3", "pattern ring", "pattern random", "sizes 1,4097", *QUICK)
     assert done.code == 0, done.said
     assert len(done.of("point", pattern="ring")) == 2
+
+
+@needs_device
+@pytest.mark.parametrize(
+    "settings", ["", "qps=3,signal=7", "inline=0", "register=each", "wait=block", "ranks=4"]
+)
+def test_a_rank_sends_to_itself(measure: Runner, settings: str) -> None:
+    """Between visits of another pattern, which leave receives behind."""
+    patterns = ("pattern pingpong", "pattern itself")
+    variant = f"verbs:{settings}" if settings else "verbs"
+    done = measure(f"variant {variant}", *patterns, "sizes 0,1,221,16385", *QUICK)
+    assert_verified(done, 8)
+
+
+@needs_device
+@pytest.mark.parametrize("op", ["write", "write_imm"])
+def test_nothing_is_written_to_itself(measure: Runner, op: str) -> None:
+    done = measure(f"variant verbs:op={op}", "pattern pingpong", "pattern itself", "sizes 8", *QUICK)
+    assert_verified(done, 1)
+    (skipped,) = done.of("skipped")
+    assert skipped["pattern"] == "itself"
+    assert "with qp=rc and op=send" in skipped["reason"]
 
 
 @needs_device

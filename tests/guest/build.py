@@ -30,6 +30,7 @@ MODULES = (
     "drivers/net/virtio_net.ko",
     "drivers/net/net_failover.ko",
     "drivers/net/dummy.ko",
+    "drivers/net/veth.ko",
     "net/core/*",
     "net/9p/9pnet.ko",
     "net/9p/9pnet_virtio.ko",

@@ -40,7 +40,7 @@ ln -sf /proc/self/fd /root/dev/fd
 # One device for each network device: rxe0 has a link, with packets as large as any; rxe1 has none; rxe2 has one with
 # packets of 1024 bytes.
 hostname guest
-for module in rdma_rxe ib_uverbs rdma_ucm dummy; do
+for module in rdma_rxe ib_uverbs rdma_ucm dummy veth; do
   modprobe "$module" || give_up "cannot load $module"
 done
 # What this machine may not have, for the tests of tcp and sctp: those say what is missing.

@@ -306,7 +306,7 @@ LARGE_FOLDERS = {
     "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 270 lines",
     "src/modules/udp": "one protocol, between two ranks and to all at once; no file above 490 lines",
-    "src/modules/verbs": "one library with three kinds of queue pairs; no file above 370 lines",
+    "src/modules/verbs": "one library with three kinds of queue pairs; no file above 380 lines",
     "src/modules/mpi": "one library with messages, one-sided transfers and collectives, a file each",
     "src/patterns": "one file per pattern; half of it is the helpers of collectives and of the two put and get twins",
 }

@@ -117,6 +117,10 @@ np_status irecv(np_endpoint* endpoint, int rank, void* data, size_t stride, size
                 size_t count) {
   char* into = static_cast<char*>(data);
   const Peer& peer = peer_of(endpoint, rank);
+  if (rank == endpoint->context->rank && endpoint->type == kMsg) [[unlikely]] {
+    return fail(endpoint->context, NP_UNSUPPORTED,
+                "libfabric: ep=msg has a connection for each two ranks and none of a rank to itself; take ep=rdm");
+  }
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
     status = endpoint->type == kDgram ? irecv_datagram(*endpoint, rank, into, bytes, &requests[i])
@@ -145,7 +149,8 @@ np_status swap_tokens(np_endpoint& endpoint, const Peer& above, const Peer& belo
 
 }  // namespace
 
-const np_messages kMessages = {.size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
+const np_messages kMessages = {
+    .size = sizeof(np_messages), .to_itself = 1, .send = send, .recv = recv, .isend = isend, .irecv = irecv};
 
 np_status wait(np_endpoint* endpoint, np_request* requests, size_t count) {
   np_status status = NP_OK;

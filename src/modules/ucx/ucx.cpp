@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ucx: messages, puts, gets and atomics of UCX, through UCP, the layer of it that MPI libraries stand on. One context,
-// one worker, and an endpoint for each other rank, made from the worker addresses that netpipe carries: UCX then has
-// all transports to choose from, which it has not when it connects by a socket's address.
+// one worker, and an endpoint for each rank, itself included, made from the worker addresses that netpipe carries: UCX
+// then has all transports to choose from, which it has not when it connects by a socket's address.
 //
 // UCX moves bytes only while it is called, in the thread that calls it. What a send left half done when the pattern
 // returns is brought to its end in read_counters (settle): nobody would call UCX until the next visit.
@@ -166,6 +166,14 @@ np_status join(np_endpoint* e, int peer, const void* there) {
               ucs_status_string(status), said.empty() ? "nothing" : said.c_str());
 }
 
+// The way of this rank to itself. It comes last, because sockets and protocols were listed for peers. Where there is
+// none, messages to itself are refused and say why.
+void join_itself(np_endpoint* e, const void* here) {
+  if (join(e, e->context->rank, here) == NP_OK) return;
+  e->not_to_itself = e->context->message;
+  e->context->message[0] = '\0';
+}
+
 // One byte around the ring of all ranks: newer versions choose the protocols of an operation when it is first used.
 // bytes: where it starts and where it lands.
 np_status greet(np_endpoint* e, char* bytes) {
@@ -200,7 +208,10 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t*) {
   std::ranges::set_difference(tcp_connections(), e->sockets_before, std::back_inserter(e->sockets));
   std::vector<std::string> used;
   for (const Lane& lane : lanes_to(e, opposite(e))) used.push_back(lane.transport);
-  return check_in_force(e, used, message_protocols(e, (e->context->rank + 1) % e->context->nranks));
+  const int next = (e->context->rank + 1) % e->context->nranks;
+  if (const np_status s = check_in_force(e, used, message_protocols(e, next)); s != NP_OK) return s;
+  join_itself(e, addresses[e->context->rank]);
+  return NP_OK;
 }
 
 np_status limits(np_endpoint* e, np_limits* limits) {

@@ -91,7 +91,8 @@ struct np_endpoint {
   const np_context* context = nullptr;
   ucp_context_h library = nullptr;
   ucp_worker_h worker = nullptr;
-  std::vector<ucp_ep_h> to;  // by rank; its own is nullptr
+  std::vector<ucp_ep_h> to;   // by rank; its own is nullptr where there is no way to itself
+  std::string not_to_itself;  // why there is none
   netpipe::ucx::Api api = netpipe::ucx::Api::tag;
   bool leaves = false;  // eager active messages stay where they came
   uint64_t own_tag = 0;

@@ -132,6 +132,15 @@ void describe_protocols(const np_endpoint* e, np_emit emit, void* to) {
   for (const auto& [fact, text] : protocols_of(e, opposite(e))) np_emit_text(emit, to, fact.c_str(), text.c_str());
 }
 
+// "sysv/memory (am), cma/memory (rma_bw)".
+std::string text_of(const std::vector<Lane>& lanes) {
+  std::string text;
+  for (const Lane& lane : lanes) {
+    text += (text.empty() ? "" : ", ") + lane.transport + "/" + lane.device + " (" + lane.uses + ")";
+  }
+  return text;
+}
+
 int socket_number(int fd, int name) {
   int value = 0;
   socklen_t bytes = sizeof value;
@@ -223,13 +232,14 @@ void describe(np_endpoint* e, np_emit emit, void* to) {
     np_cuda_describe(&e->device, emit, to);
   }
   np_emit_text(emit, to, "errors", options[kErrors].text);
-  std::string told, below;
-  for (const Lane& lane : lanes_to(e, opposite(e))) {
-    told += (told.empty() ? "" : ", ") + lane.transport + "/" + lane.device + " (" + lane.uses + ")";
+  const std::vector<Lane> lanes = lanes_to(e, opposite(e));
+  np_emit_text(emit, to, "transports", text_of(lanes).c_str());
+  np_emit_text(emit, to, "transports_to_itself", text_of(lanes_to(e, e->context->rank)).c_str());
+  std::string below;
+  for (const Lane& lane : lanes) {
     const std::vector<std::string> uses = words(lane.uses, ' ');
     if (std::ranges::find(uses, "am") != uses.end()) below = layer_of(lane.transport);
   }
-  np_emit_text(emit, to, "transports", told.c_str());
   if (!below.empty()) np_emit_text(emit, to, "below", below.c_str());
   for (const Setting& one : e->settings) np_emit_text(emit, to, ("UCX_" + one.given).c_str(), one.value.c_str());
   describe_protocols(e, emit, to);

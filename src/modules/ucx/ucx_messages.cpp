@@ -184,6 +184,9 @@ np_status isend(np_endpoint* e, int peer, const void* data, size_t stride, size_
 }
 
 np_status irecv(np_endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
+  if (e->to[static_cast<size_t>(peer)] == nullptr) [[unlikely]] {
+    return fail(e->context, NP_UNSUPPORTED, "%s", e->not_to_itself.c_str());
+  }
   char* into = static_cast<char*>(data);
   for (size_t i = 0; i < count; ++i, into += stride) {
     if (e->api == Api::am) {
@@ -316,6 +319,7 @@ np_status await_signal(np_endpoint* e, int peer, uint64_t* value) {
   return NP_OK;
 }
 
-const np_messages kMessages = {.size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
+const np_messages kMessages = {
+    .size = sizeof(np_messages), .to_itself = 1, .send = send, .recv = recv, .isend = isend, .irecv = irecv};
 
 }  // namespace netpipe::ucx

@@ -116,10 +116,11 @@ np_status address(np_endpoint* endpoint, void* data, size_t* bytes) {
   for (size_t rank = 0; rank < e.peers.size(); ++rank) {
     const Peer& peer = e.peers[rank];
     const char* flags = e.flags + rank * kFlagCells * e.flag_bytes;
-    if (writes_cells(e) && !peer.queues.empty()) flags = cell_at(e, cell_of(e, static_cast<int>(rank), 0));
+    const bool is_own = peer.control.queue == nullptr;
+    if (writes_cells(e) && !is_own) flags = cell_at(e, cell_of(e, static_cast<int>(rank), 0));
     write(ForRank{reinterpret_cast<uint64_t>(flags), reinterpret_cast<uint64_t>(e.credit) + rank * kLine});
     for (uint64_t i = 0; i <= pairs_of_peer(e.set); ++i) {
-      const Queue* queue = peer.queues.empty() ? nullptr : i == 0 ? peer.control.queue : peer.queues[i - 1];
+      const Queue* queue = is_own ? nullptr : i == 0 ? peer.control.queue : peer.queues[i - 1];
       write(queue == nullptr ? PairNumbers{} : PairNumbers{queue->pair->qp_num, queue->first_number});
     }
   }

@@ -4,6 +4,7 @@
 // Of each two ranks there are `qps` queue pairs for messages of the size of the visit and for one-sided transfers (of
 // qp=ud one for all peers), and one reliable one, the control pair, for everything else: small words between ranks,
 // barriers, signals, messages of other sizes. So a word that acknowledges never lands where a message was expected.
+// With qp=rc and op=send a rank also has one to itself, without a control pair: all such messages are the visit's.
 #pragma once
 
 #include <infiniband/verbs.h>

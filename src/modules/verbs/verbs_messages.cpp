@@ -265,6 +265,11 @@ np_status irecv(np_endpoint* endpoint, int rank, void* data, size_t stride, size
   char* into = static_cast<char*>(data);
   Peer& peer = peer_of(*endpoint, rank);
   const bool of_visit = is_of_visit(*endpoint, data, bytes);
+  const bool to_itself = rank == endpoint->context->rank;
+  if (to_itself && (peer.queues.empty() || !of_visit)) [[unlikely]] {
+    return fail(endpoint->context, NP_UNSUPPORTED,
+                "verbs: a rank sends to itself only messages of the size of the visit, with qp=rc and op=send");
+  }
   np_status status = NP_OK;
   for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
     requests[i].word[kQueue] = requests[i].word[kMemory] = 0;
@@ -278,7 +283,7 @@ np_status irecv(np_endpoint* endpoint, int rank, void* data, size_t stride, size
       status = receive_one(*endpoint, peer, into, bytes, &requests[i]);
     }
   }
-  if (endpoint->posts_ahead && status == NP_OK && of_visit) {
+  if (endpoint->posts_ahead && status == NP_OK && of_visit && !to_itself) {
     return peer.backlog.first == nullptr ? post_ahead(*endpoint, peer) : NP_OK;
   }
   return status;
@@ -313,7 +318,8 @@ np_status start_anew(np_endpoint& endpoint, const np_visit& visit) {
 
 }  // namespace
 
-const np_messages kMessages = {.size = sizeof(np_messages), .send = send, .recv = recv, .isend = isend, .irecv = irecv};
+const np_messages kMessages = {
+    .size = sizeof(np_messages), .to_itself = 1, .send = send, .recv = recv, .isend = isend, .irecv = irecv};
 
 void post_backlog(np_endpoint& endpoint, Peer& peer) {
   while (np_request* const request = peer.backlog.first) {

@@ -185,37 +185,55 @@ np_status make_room(np_endpoint& endpoint) {
                          endpoint.room_memory);
 }
 
+// Whether a rank has a queue pair to itself. RDMA writes go to places that a peer has announced, and only a reliable
+// connection carries the patterns that need every message.
+bool reaches_itself(const Settings& set) { return set.type == kRc && set.op == kSend; }
+
+// Its far end is the queue pair itself.
+void close_loop(np_endpoint& endpoint, Queue& queue) {
+  Peer& own = peer_of(endpoint, queue.peer);
+  own.gid = endpoint.gid;
+  own.lid = endpoint.port.lid;
+  own.queues.push_back(&queue);
+  queue.far_pair = queue.pair->qp_num;
+  queue.far_first = queue.first_number;
+}
+
 np_status make_queues(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const bool shared = endpoint.set.type == kUd;
   Queue* of_all = nullptr;
+  const auto add = [&](int rank, QpType type) {
+    Queue& queue = endpoint.queues.emplace_back();
+    queue.index = endpoint.queues.size() - 1;
+    queue.peer = rank;
+    return make_pair(endpoint, queue, type);
+  };
   for (int rank = 0; rank < context->nranks; ++rank) {
     if (rank == context->rank) continue;
     Peer& peer = peer_of(endpoint, rank);
-    const auto add = [&](QpType type) {
-      Queue& queue = endpoint.queues.emplace_back();
-      queue.index = endpoint.queues.size() - 1;
-      queue.peer = rank;
-      return make_pair(endpoint, queue, type);
-    };
-    if (const np_status s = add(kRc); s != NP_OK) return s;
+    if (const np_status s = add(rank, kRc); s != NP_OK) return s;
     peer.control.queue = &endpoint.queues.back();
     for (uint64_t i = 0; i < pairs_of_peer(endpoint.set); ++i) {
       if (!shared || of_all == nullptr) {
-        if (const np_status s = add(endpoint.set.type); s != NP_OK) return s;
+        if (const np_status s = add(rank, endpoint.set.type); s != NP_OK) return s;
         of_all = &endpoint.queues.back();
       }
       peer.queues.push_back(shared ? of_all : &endpoint.queues.back());
     }
   }
-  return NP_OK;
+  if (!reaches_itself(endpoint.set)) return NP_OK;
+  const np_status status = add(context->rank, kRc);
+  if (status == NP_OK) close_loop(endpoint, endpoint.queues.back());
+  return status;
 }
 
 }  // namespace
 
 np_status open_queues(np_endpoint& endpoint) {
   const auto peers = static_cast<uint64_t>(endpoint.context->nranks - 1);
-  const uint64_t pairs = endpoint.set.type == kUd ? peers + 1 : peers * (1 + endpoint.set.qps);
+  const uint64_t to_peers = endpoint.set.type == kUd ? peers + 1 : peers * (1 + endpoint.set.qps);
+  const uint64_t pairs = to_peers + (reaches_itself(endpoint.set) ? 1 : 0);
   if (const np_status s = choose_depths(endpoint, pairs); s != NP_OK) return s;
   if (const np_status s = open_completions(endpoint, pairs); s != NP_OK) return s;
   peer_of(endpoint, endpoint.context->rank).key = random_number(0x7fffffff);
