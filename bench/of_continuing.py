@@ -49,7 +49,7 @@ def netpipe(*words: str) -> str:
 
 
 def typical(path: Path) -> float:
-    return median(Reading(Run.read(path, samples=False)).half_widths.tolist())
+    return float(median(Reading(Run.read(path, samples=False)).half_widths.tolist()))
 
 
 def seconds(path: Path) -> list[float]:
