@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from netpipe.findings import Finding, crowded, examples, judge
-from netpipe.findings.curves import broken_guideline, daemon_route, no_overlap, rate_limit
+from netpipe.findings.curves import broken_guideline, daemon_route, rate_limit
 from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_flow, receive_window
 from netpipe.findings.curves.thresholds import dip, late_switch
+from netpipe.findings.curves.waiting import no_overlap
 from netpipe.reading import Reading
 from netpipe.records import Cell, PlannedMode, Rank, Run
 

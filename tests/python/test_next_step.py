@@ -11,7 +11,7 @@ from rich.console import Console
 
 from netpipe.cli.show import to_json
 from netpipe.findings import examples, judge, most_important
-from netpipe.findings.curves import asleep
+from netpipe.findings.curves.waiting import asleep
 from netpipe.reading import Reading
 from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.render.losses import largest_losses

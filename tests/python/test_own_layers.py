@@ -85,7 +85,10 @@ def test_a_host_that_is_this_one_needs_no_ssh_and_an_address_loses_its_brackets(
     assert not is_here("192.0.2.1")  # RFC 5737: nobody has it
 
 
-def test_ranks_of_one_host_may_have_more_variables_than_those_of_another(tmp_path: Path) -> None:
+def test_ranks_of_one_host_may_have_more_variables_than_those_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PVMSOCK", raising=False)  # of a daemon that another test has here
     here, there = ELSEWHERE
     given = replace(job(tmp_path, here, there), of_host={there: {"PVMSOCK": "/a folder/socket"}})
     first, second = Ssh().commands(given)
