@@ -99,6 +99,8 @@ def test_a_server_is_asked_for_no_layer_with_daemons() -> None:
     listing = {"modules": [{"name": "pvm", **module}, {"name": "quill", **module}]}
     assert available(("pvm", "quill"), listing, far=True) == ("pvm", "quill")
     assert available(("pvm", "quill"), listing, far=True, served=True) == ("quill",)
+    # Nor between hosts, of which one without PVM would end the run.
+    assert available(("pvm", "quill"), listing, far=True, spread=True) == ("quill",)
 
 
 def test_a_lost_daemon_is_told_once_and_replaced(of_run: Daemons) -> None:

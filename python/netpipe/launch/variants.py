@@ -178,14 +178,15 @@ def available(
     served: bool = False,
 ) -> tuple[str, ...]:
     """The variants whose module can be used here, or (far) between hosts, and the libraries that were added; spread:
-    their ranks are on several hosts; served: one rank is a server's, which starts no daemons. Variants that the user
-    names are not filtered: they fail with their reason.
+    their ranks are on several hosts; served: one rank is a server's, which starts no daemons. Layers with daemons are
+    left out between hosts too: one host without them would end the run. Variants that the user names are not filtered:
+    they fail with their reason.
     """
     here = {
         module["name"]
         for module in listing["modules"]
         if module["available"] and (module.get("crosses_hosts") or not far)
     }
-    if served:
+    if served or spread:
         here -= set(kinds())
     return (*(variant for variant in variants if name_of(variant) in here), *added(listing, spread))
