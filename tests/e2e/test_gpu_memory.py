@@ -219,6 +219,8 @@ def test_windows_through_ucx_are_refused_for_memory_of_a_device(netpipe: Netpipe
     (skipped,) = done.of("skipped")
     assert skipped["pattern"] == "put"
     assert "go through UCX with these settings" in skipped["reason"]
+    # A UCX that may use nothing else has no way to memory of a device, and the rank that follows its address dies.
+    assert "UCX_TLS=self,posix,sysv,cma,cuda" in settings(done, 0)["environment"].split()
     done = netpipe(f"{plain},op=put", "--sizes", "8", "--budget", "0.05")
     assert done.code == 2, done.said
     assert "go through UCX with these settings" in error(done)
@@ -349,6 +351,7 @@ def test_ucx_without_a_driver_says_what_cuda_says(measure: Runner, ucx: None) ->
 
 
 @of_ucx
+@without_device  # whose UCX may have been built for it
 @with_stand_in
 def test_a_ucx_that_was_not_built_for_it_is_refused_before_a_message(
     measure: Runner, ucx: None, fake: pytest.MonkeyPatch

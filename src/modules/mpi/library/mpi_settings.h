@@ -162,11 +162,21 @@ static inline np_status set_env(struct settings* s) {
   return NP_OK;
 }
 
+/* Memory of a device needs transports of its own wherever UCX was limited to some. */
+static inline void let_ucx_reach_devices(struct settings* s) {
+  for (int i = 0; i < s->count; ++i) {
+    struct setting* const one = &s->all[i];
+    const size_t length = strlen(one->value);
+    if (strcmp(one->name, "UCX_TLS") == 0) snprintf(one->value + length, sizeof one->value - length, ",cuda");
+  }
+}
+
 static inline np_status find_settings(struct settings* s) {
   const struct family* const family = s->library->family;
   np_status status = check_refusals(s, common_refusals);
   if (status == NP_OK && family != NULL) status = check_refusals(s, family->refusals);
   if (status == NP_OK && family != NULL && family->set != NULL) status = family->set(s);
+  if (is(s, "memory", "cuda")) let_ucx_reach_devices(s);
   return status == NP_OK ? set_env(s) : status;
 }
 
