@@ -248,6 +248,19 @@ EAGER = (
     eager("mpi@openmpi", "tcp", "1k", "4k", "16k", "32k"),
     eager("mpi@openmpi4", "shm", "2k", "8k"),
 )
+# Above its limit a message is copied once, below it twice.
+LATE = Case(
+    "late-switch",
+    wrong("late-switch", "shm", "shm:eager=64k", "shm:eager=256k"),
+    ("--start", "8k", "--end", "1M", "--budget", "6"),
+    others=("shm",),
+)
+# What does not fit has to wait until the reader has been woken, which only longer messages repay.
+DIP = Case(
+    "dip",
+    (*clean("pipe:capacity=256k"), *wrong("dip", "pipe:capacity=256k", "pipe:capacity=4k")),
+    ("--start", "1k", "--end", "64k", "--budget", "6"),
+)
 TRANSPORT = Case(
     "transport",
     (
@@ -414,6 +427,8 @@ QUIET = (
     NO_CACHE,
     COPIES,
     *EAGER,
+    LATE,
+    DIP,
     TRANSPORT,
     MPI_BUFFERS,
     DAEMONS,

@@ -368,23 +368,28 @@ void Session::give_up(Sampler& sampler, const Visit& v, bool again, std::uint64_
   const std::uint32_t variant = sampler.curves()[v.curve].setting.variant;
   sampler.forget(v);
   if (again) sampler.give_up(v.curve, Stop::error, from_bytes);
-  close_one(variant);
+  // Whoever is silent now is no longer in step. The sentence stands beside that of what went wrong before, if any did.
+  if (Outcome closed = close_one(variant); !closed && !Watchdog::interrupted()) {
+    write_error(variant, nullptr, 0, failed("while it was closed: " + closed.failure().sentence));
+  }
   const auto of_variant = [&](const Curve& curve) { return curve.setting.variant == variant && !curve.over; };
   const bool left = std::any_of(sampler.curves().begin(), sampler.curves().end(), of_variant);
-  if (again && left && variants_[variant].restarts++ < most_restarts && open(variant)) return;
+  again = again && left && set_.forked->in_step();
+  if (again && variants_[variant].restarts++ < most_restarts && open(variant)) return;
   leave(sampler, variant);
 }
 
-void Session::close_one(std::uint32_t variant) {
+Outcome Session::close_one(std::uint32_t variant) {
   Workers* const workers = std::exchange(variants_[variant].workers, nullptr);
-  if (workers == nullptr) return;
-  (void)static_cast<bool>(workers->close(variant));
+  if (workers == nullptr) return ok();
+  const Result<std::vector<std::string>> counters = workers->close(variant);
   workers->abandon();
+  return counters || workers->replaceable() ? ok() : Outcome(counters.failure());
 }
 
 // Nothing more is measured of this variant. What has been measured becomes points.
 void Session::leave(Sampler& sampler, std::uint32_t variant) {
-  close_one(variant);
+  (void)static_cast<bool>(close_one(variant));
   for (std::size_t c = 0; c < sampler.curves().size(); ++c) {
     if (sampler.curves()[c].setting.variant == variant) sampler.give_up(c, Stop::error);
   }

@@ -68,7 +68,7 @@ class Session {
   void note_suspension();
   void note_pause(Sampler& sampler, const Visit& visit, double paused_s, double began_s);
   void leave(Sampler& sampler, std::uint32_t variant);
-  void close_one(std::uint32_t variant);
+  Outcome close_one(std::uint32_t variant);
   void give_up(Sampler& sampler, const Visit& visit, bool again, std::uint64_t from_bytes);
   void lose(Sampler& sampler, const Visit& visit, const Failure& failure, bool again);
   void write_done(Sampler& sampler);

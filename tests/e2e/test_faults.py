@@ -259,6 +259,21 @@ def test_a_module_that_keeps_signals_away_is_named_and_the_others_are_measured(t
     assert "blocks signals" in done.stderr
 
 
+def test_a_rank_that_falls_silent_while_a_variant_is_closed_is_said(measure: Runner) -> None:
+    """The variant is closed because rank 1 cannot do what rank 0 has begun, which alone is no error."""
+    lines = ("variant pipe", "schedule list", "sizes 8,512", "timeout 0.5", "budget 0.2")
+    answers = measure(module("mute"), "variant mute", *lines)
+    assert answers.code == 0, answers.said
+    assert "64 bytes at most" in answers.of("skipped")[0]["reason"]
+    assert {one["variant"] for one in answers.of("point")} == {"mute", "pipe"}
+    silent = measure(module("mute"), "variant mute:silent_ms=4000", *lines)
+    assert silent.code == 4
+    (error,) = silent.of("error")
+    assert error["variant"] == "mute:silent_ms=4000"
+    assert error["message"].startswith("while it was closed: rank 1 ")
+    assert error["message"] in silent.said
+
+
 @pytest.mark.parametrize("when", ["open", "connect", "send", "recv", "close"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_killed_in_any_phase_ends_the_run_in_a_sentence(
