@@ -18,7 +18,8 @@ NEAR = 1 / 16  # of an octave
 # Rules about hosts that are provoked here. Others say what is true of this machine whatever is measured.
 HOST_RULES = ("small-dev-shm", "full-dev-shm", "oversubscribed")
 # And about the whole run: no rank of these runs is slower than the others. What other rules say of a run (`step`,
-# `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong.
+# `dip`, `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong, and
+# counts where a case expects it.
 RUN_RULES = ("slowest-rank",)
 
 
@@ -63,7 +64,8 @@ def graded() -> frozenset[str]:
 def scored(case: Case, run: Run) -> Score:
     """One case. A curve that the run does not have is a miss of the measurement: RuntimeError."""
     reading = Reading(run)
-    found = [one for one in judge(reading).findings if one.rule in graded() | set(case.finds_host)]
+    counted = graded() | set(case.finds_host) | {rule for curve in case.curves for rule in curve.finds}
+    found = [one for one in judge(reading).findings if one.rule in counted]
     known = rules()
     score = Score()
     for labelled in case.curves:
