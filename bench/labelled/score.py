@@ -18,8 +18,8 @@ NEAR = 1 / 16  # of an octave
 # Rules about hosts that are provoked here. Others say what is true of this machine whatever is measured.
 HOST_RULES = ("small-dev-shm", "full-dev-shm", "oversubscribed")
 # And about the whole run: no rank of these runs is slower than the others. What other rules say of a run (`step`,
-# `dip`, `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong, and
-# counts where a case expects it.
+# `dip`, `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong,
+# and counts where a case expects it.
 RUN_RULES = ("slowest-rank",)
 
 
