@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli.show import refuse
-from netpipe.command.options import matching, pattern_option, variant_option
+from netpipe.command.options import matching, pattern_option, refuse, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.render.export import FORMATS, GOAL, IMB, OF_ENDING, OSU, TABLES
 

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
+from netpipe.command.presets import PRESETS, preset_text
 from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
     from netpipe.reading.curves import CurvePoint
     from netpipe.records import Run
     from netpipe.session import Result, Session
-
-# Defaults for options that are not given; docs/reference/cli.md has the same table.
-PRESETS: dict[str, dict[str, str]] = {
-    "quick": {"schedule": "powers", "target": "2%", "budget": "1", "launches": "3"},
-    "default": {"schedule": "adaptive", "launches": "4"},
-    "thorough": {"schedule": "adaptive", "target": "0.5%", "budget": "60", "launches": "6"},
-}
-
-
-def preset_text(name: str) -> str:
-    """--schedule powers --target 2% --budget 1"""
-    return " ".join(f"--{option} {text}" for option, text in PRESETS[name].items())
 
 
 @measuring.measuring_command(

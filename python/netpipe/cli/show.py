@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, refuse, runs_argument, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
@@ -126,15 +125,6 @@ def command(
     first = [when(reading.run), measured(reading) if reading.curves or reading.openings else ""]
     out.print(" ".join(filter(None, first)), markup=False)
     print_summary(out, reading)
-
-
-def refuse(names: tuple[str, ...], why: str) -> None:
-    """Raises Failure (2) for one of these parameters on the command line."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if option.name in names and given:
-            raise Failure(USAGE, f"{why}; leave {option.opts[0]} out")
 
 
 def show_kernels(path: Path, as_json: bool) -> None:
