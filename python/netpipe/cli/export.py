@@ -148,11 +148,10 @@ def exported(
         if launch is not None:
             raise Failure(USAGE, "the table sizes is of all launches together; leave --launch or --table out")
         if form in table.FORMATS:
-            by_name = Reading(run).by_name
+            reading = Reading(run)
             names = dict.fromkeys((point.variant, point.pattern) for point in points)
-            return table.write(
-                [whole.point(at) for name in names for at in by_name[name].points], form, which
-            )
+            sizes = [one for name in names for one in whole.points(reading, reading.by_name[name])]
+            return table.write(sizes, form, which)
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
