@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice((*FORMATS, OSU, IMB, GOAL)),
-    help="[default: the ending of --output, or csv; of a profile goal]",
+    help="[default: the ending of --output, or csv; for a profile goal]",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write  [default: standard output]")
 @variant_option

@@ -36,25 +36,25 @@ OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
     "--json",
     "as_json",
     is_flag=True,
-    help="Print summary, losses, findings and states, and points if asked for, as JSON; of a profile all tables.",
+    help="Print summary, losses, findings and states, and points if asked for, as JSON; for a profile all tables.",
 )
 @click.option(
     "--rank",
     type=click.IntRange(0),
     metavar="R",
-    help="Of a profile: the rank that stands beside all ranks together  [default: 0]",
+    help="With a profile: the rank to show beside all ranks together  [default: 0]",
 )
 @click.option(
     "--ranks-per-host",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a profile: take each N consecutive ranks for one host, wherever they were.",
+    help="With a profile: take each N consecutive ranks for one host, wherever they were.",
 )
 @click.option(
     "--phase",
     type=int,
     metavar="N",
-    help="Of a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
+    help="With a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
 )
 def command(
     runs: tuple[Path, ...],
