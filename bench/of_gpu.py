@@ -46,7 +46,15 @@ def built(folder: Path) -> Path:
         raise MissingError("a C compiler and cuda.h are needed (make setup-deep brings the header)")
     program = folder / "copies"
     places = [f"-I{place}" for place in (headers, ROOT / "include", ROOT / "src/modules")]
-    words = ["-std=gnu17", "-O2", *places, "-o", program, ROOT / "bench/gpu/copies.c", "-ldl"]
+    words: list[str | Path] = [
+        "-std=gnu17",
+        "-O2",
+        *places,
+        "-o",
+        program,
+        ROOT / "bench/gpu/copies.c",
+        "-ldl",
+    ]
     subprocess.run([compiler, *words], check=True, timeout=LIMIT_S)
     return program
 

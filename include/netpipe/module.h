@@ -72,8 +72,16 @@ typedef enum np_type {
 } np_type;
 
 /* The groups of operations, as bits. NP_USES_REQUESTS: messages that are started and waited for by requests.
- * NP_USES_CAST: messages from one rank to all others at once. */
-enum { NP_USES_MESSAGES = 1, NP_USES_ONE_SIDED = 2, NP_USES_COLLECTIVES = 4, NP_USES_REQUESTS = 8, NP_USES_CAST = 16 };
+ * NP_USES_CAST: messages from one rank to all others at once. NP_USES_STRIDED: put_strided and get_strided, which no
+ * pattern times yet. */
+enum {
+  NP_USES_MESSAGES = 1,
+  NP_USES_ONE_SIDED = 2,
+  NP_USES_COLLECTIVES = 4,
+  NP_USES_REQUESTS = 8,
+  NP_USES_CAST = 16,
+  NP_USES_STRIDED = 32
+};
 
 /* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {

@@ -33,7 +33,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,6 +52,9 @@ from netpipe.records import SCHEMA, End, Header, Run, Theory
 from netpipe.records import Plan as ResolvedPlan
 from netpipe.run_file import Recording, now
 from netpipe.theory import apart as theories_apart
+
+if TYPE_CHECKING:
+    from netpipe.reading import Reading
 
 __all__ = ["DEFAULT_VARIANTS", "Progress", "Request", "Result", "Session"]
 
@@ -100,16 +103,20 @@ class Request:
 
 @dataclass(frozen=True)
 class Result:
-    run: Run
+    reading: Reading  # of the run: all that is printed, judged and drawn of it is computed once
     exit_code: int  # as of `netpipe run`
     # of the run file; None: none was asked for, or nothing was measured and an older run was kept
     path: Path | None
     kept: Path | None  # the new name of the run that was there before
 
     @property
+    def run(self) -> Run:
+        return self.reading.run
+
+    @property
     def unsettled(self) -> int:
         """Points of the whole run that are not within the target."""
-        return unsettled(self.run)
+        return unsettled(self.reading)
 
 
 class Session:
@@ -203,6 +210,8 @@ class Session:
         whole run, all launches together, is not within the target. Raises Failure when nothing could be measured, and
         OSError when `output` cannot be written.
         """
+        from netpipe.reading import Reading
+
         recording = Recording(None if output is None else Path(output), onto)
         so_far = Run(record for _, record in recording.new()) if onto else Run()
         measurement = Measurement(
@@ -217,29 +226,34 @@ class Session:
             run=so_far,
             first_launch=1 + max((plan.launch for plan in so_far.plans), default=-1),
         )
+        reading = Reading(
+            measurement.run
+        )  # looks at the run when it is asked, which is after the last launch
         try:
             if not onto:
                 recording.append(_header(argv, confirms, self.request.completes))
                 for one in self.theories:
                     recording.append(one)
-            code = self._record(measurement, strict)
+            code = self._record(measurement, reading if strict else None)
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
             recording.close(discard=not has_results(measurement.run))
         path = recording.path if recording.in_place else None
-        return Result(measurement.run, code, path, recording.kept)
+        return Result(reading, code, path, recording.kept)
 
     # ------------------------------------------------------------------------------------------- inside
 
-    def _record(self, measurement: Measurement, strict: bool) -> int:
-        """Measures and writes the last line, whatever happens. Returns the exit code."""
+    def _record(self, measurement: Measurement, strict: Reading | None) -> int:
+        """Measures and writes the last line, whatever happens. Returns the exit code. `strict`: what the run says, if
+        all points have to be within the target.
+        """
         code = FAILED
         started_s = time.monotonic()
         before_s = (measurement.run.end and measurement.run.end.seconds) or 0.0  # of a run that is continued
         try:
             with Interrupt() as interrupt:
                 code = measurement.measure(interrupt)
-            if code == DONE and strict and unsettled(measurement.run):
+            if code == DONE and strict is not None and unsettled(strict):
                 code = UNSTABLE
         except Failure as failure:
             code = failure.exit_code
@@ -373,11 +387,9 @@ def process_counts(text: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def unsettled(run: Run) -> int:
+def unsettled(reading: Reading) -> int:
     """How many points are not within the target: each by the interval that all launches give it."""
-    from netpipe.reading import Reading
-
-    return sum(point.converged is False for curve in Reading(run).curves for point in curve.points)
+    return sum(point.converged is False for curve in reading.curves for point in curve.points)
 
 
 def has_results(run: Run) -> bool:

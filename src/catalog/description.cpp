@@ -19,8 +19,8 @@ constexpr std::size_t older_option_fields = 9;  // without applies_to and unsupp
 constexpr std::size_t counter_fields = 4;
 
 constexpr std::array<std::string_view, 3> process_models = {"forked", "launched", "daemons"};
-constexpr std::array<std::string_view, 5> groups = {"messages", "one_sided", "collectives", "requests",
-                                                    "cast"};  // NP_USES_..., bit by bit
+constexpr std::array<std::string_view, 6> groups = {"messages", "one_sided", "collectives",
+                                                    "requests", "cast",      "strided"};  // NP_USES_..., bit by bit
 
 std::string one_line(const char* text) {
   std::string line = text != nullptr ? text : "";

@@ -19,8 +19,8 @@
 //     operations bootstrap send recv ...
 //     counter<TAB>name<TAB>unit<TAB>kind (up, gauge)<TAB>help
 //     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help
-//           <TAB>applies_to (messages, one_sided, collectives, requests, cast; separated by |; empty:
-//           all)<TAB>unsupported (unsupported.h)
+//           <TAB>applies_to (messages, one_sided, collectives, requests, cast, strided; separated by |;
+//           empty: all)<TAB>unsupported (unsupported.h)
 //
 // An option line without the last two fields is an older one: the option applies to all and can be set. Other lines
 // (family, launcher, environment, compiler, ...) are for Python and are ignored here.

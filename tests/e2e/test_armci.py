@@ -141,6 +141,17 @@ def test_a_setting_that_makes_no_sense_is_refused(armci: Layered, tmp_path: Path
     assert not done.of("point")
 
 
+def test_a_setting_of_strided_transfers_labels_no_put(armci: Layered, tmp_path: Path) -> None:
+    name = next(iter(armci.there.values())).name
+    done = armci.run(tmp_path / "run.jsonl", f"{name}:strided=IOV", *asked(["put", "get"]), "--sizes", "8")
+    assert done.code != 0
+    assert f"does not obey strided=IOV of module {name}: measure it without that setting" in done.sentence
+    assert not done.of("point")
+    lines = (armci.folder / f"{name}.module").read_text().splitlines()
+    (option,) = (line.split("\t") for line in lines if line.startswith("option\tstrided\t"))
+    assert (option[8], option[10]) == ("no", "strided")  # tunable, applies_to
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_ranks_on_two_hosts(armci: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str) -> None:

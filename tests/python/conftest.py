@@ -13,7 +13,7 @@ import pytest
 from fake_mpi import modules  # noqa: F401  (fixture)
 
 from netpipe import cli
-from netpipe.cli.run import PRESETS
+from netpipe.command.presets import PRESETS
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 

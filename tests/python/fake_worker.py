@@ -54,7 +54,7 @@ REUSE = {
     "max": 100,
     "choices": [],
     "unit": "%",
-    "help": "of a hundred messages so many use one buffer again",
+    "help": "percentage of messages that reuse a buffer",
     "tunable": False,
 }
 # name, below, adds, latency in ns, bytes per ns, options

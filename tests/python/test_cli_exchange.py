@@ -7,7 +7,7 @@ import csv
 import math
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars
@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netpipe.cli.export import exported
+from netpipe.findings import examples
 from netpipe.frames import load
 from netpipe.reading import Reading
 from netpipe.records import Cell, Header, Histogram, Measure, Point, Run, encode
@@ -272,25 +274,61 @@ def test_tables_of_imb_are_of_one_variant(netpipe: Netpipe, run: Run) -> None:
     ] == [str(1 << power) for power in range(7)]
 
 
+def rows_of(path: Path, form: str) -> list[dict[str, Any]]:
+    whole = path.read_bytes()
+    if form == "json":
+        return msgspec.json.decode(whole)
+    return (polars.read_csv if form == "csv" else polars.read_parquet)(whole).to_dicts()
+
+
 @pytest.mark.parametrize("form", table.FORMATS)
 def test_a_table_of_sizes_has_the_numbers_of_the_whole_run(netpipe: Netpipe, form: str) -> None:
     """One row for each size of three launches, as npout5 and the tables on the terminal have them."""
     netpipe("run", "tcp", "--schedule", "powers", "--end", "64", "--launches", "3", "-q")
     said = netpipe("export", "--table", "sizes", "-o", f"sizes.{form}")
     assert (said.code, said.err) == (0, "")
-    rows = {
-        "csv": lambda: polars.read_csv("sizes.csv").to_dicts(),
-        "parquet": lambda: polars.read_parquet("sizes.parquet").to_dicts(),
-        "json": lambda: msgspec.json.decode(Path("sizes.json").read_bytes()),
-    }[form]()
+    rows = rows_of(Path(f"sizes.{form}"), form)
     assert [row["size_bytes"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
-    assert list(rows[0]) == list(table.SIZES)
+    assert list(rows[0]) == [*table.SIZES, *(["measures"] if form == "json" else [])]
     curve = Reading(Run.read("run.jsonl")).curves[0]
     for row, at in zip(rows, curve.points, strict=True):
         assert row["median_ns"] == at.time_ns.value
         assert (row["low_ns"], row["high_ns"]) == (at.time_ns.low, at.time_ns.high)
         assert row["samples"] == sum(point.samples or 0 for point in at.by_launch)
         assert row["min_ns"] == min(point.min_ns or 0 for point in at.by_launch)
+
+
+@pytest.mark.parametrize("form", table.FORMATS)
+def test_a_table_of_sizes_has_the_measures_of_all_launches(tmp_path: Path, form: str) -> None:
+    """A size whose pattern says nothing else has none."""
+    times = {"pattern": "overlap", "variant": "shm", "median_ns": 1000.0}
+    run = examples.run(
+        *(examples.point(**times, size_bytes=64, launch=launch) for launch in range(3)),
+        *(
+            examples.point(
+                **times,
+                size_bytes=8,
+                launch=launch,
+                measures=[examples.measure("overlap", "ns", 100.0 * (1 + launch))],
+            )
+            for launch in range(3)
+        ),
+    )
+    (measured,) = Reading(run).measures
+    of_all = measured.values[8]
+    assert of_all.low < of_all.value != 100.0, "it is not that of the first launch"
+    path = tmp_path / "sizes"
+    path.write_bytes(exported(run, form, (), (), None, "sizes"))
+    small, large = sorted(rows_of(path, form), key=lambda row: row["size_bytes"])
+    numbers = [of_all.value, of_all.low, of_all.high]
+    if form == "json":
+        said = dict(zip(("median", "low", "high"), numbers, strict=True))
+        assert small["measures"] == [{"name": "overlap", "unit": "ns", **said}]
+        assert large["measures"] == []
+    else:
+        columns = ["measure_overlap_ns", "measure_overlap_ns_low", "measure_overlap_ns_high"]
+        assert [small[name] for name in columns] == numbers
+        assert [large[name] for name in columns] == [None] * 3
 
 
 def test_a_table_of_sizes_is_of_no_single_launch(netpipe: Netpipe, run: Run) -> None:

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from netpipe import cli, run_file, session
 from netpipe.cli.run import points_text
+from netpipe.reading import Reading
 from netpipe.records import End, Header, Plan, Point, Record, Run
 from netpipe.render.terminal.plan import print_plan
 from netpipe.session import Result
@@ -380,7 +381,8 @@ def test_intervals_wider_than_their_medians_are_called_so() -> None:
         )
         for launch, time in enumerate((1.0, 1000.0, 1e6))
     ]
-    result = Result(Run([Header(schema=1, run="0" * 32), *points]), 0, Path("run.jsonl"), None)
+    run = Run([Header(schema=1, run="0" * 32), *points])
+    result = Result(Reading(run), 0, Path("run.jsonl"), None)
     assert "half of their intervals wider than ±100 %" in points_text(result)
 
 

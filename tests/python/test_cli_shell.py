@@ -120,7 +120,7 @@ def test_run_explains_itself_without_a_worker(netpipe: Netpipe, fake: Path) -> N
 
 
 def test_presets_are_told_in_the_help_and_on_the_page(netpipe: Netpipe) -> None:
-    from netpipe.cli.run import PRESETS, preset_text
+    from netpipe.command.presets import PRESETS, preset_text
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
     words = " ".join(netpipe("run", "--help").out.split())

@@ -255,7 +255,7 @@ def test_list_shows_what_a_pattern_measures_and_what_all_of_them_take(netpipe: N
     assert re.search(r"^gap +ns +between two arrivals$", said, re.MULTILINE)
     assert re.search(r"^of every pattern +values +default +what it does$", said, re.MULTILINE)
     assert re.search(
-        r"^reuse +0 to 100 % +100 +of a hundred messages so many use one buffer again$", said, re.MULTILINE
+        r"^reuse +0 to 100 % +100 +percentage of messages that reuse a buffer$", said, re.MULTILINE
     )
     assert "gap" not in netpipe("list", "pingpong").out
     assert "of every pattern" not in netpipe("list", "tcp").out

@@ -120,11 +120,11 @@ def wandering(seed: int, launches: int, command: int = 4, spread: float = 0.015)
     placed = [msgspec.structs.replace(one, launch=place // 6) for place, one in enumerate(points)]
     run = examples.run(*placed, variants=["tcp"])
     run.plans[:] = [msgspec.structs.replace(plan, launches=command, target=0.01) for plan in run.plans]
-    return Result(run, 0, Path("run.jsonl"), None)
+    return Result(Reading(run), 0, Path("run.jsonl"), None)
 
 
 def typical(result: Result) -> float:
-    return median(Reading(result.run).half_widths.tolist())
+    return median(result.reading.half_widths.tolist())
 
 
 @pytest.mark.parametrize("had", [3, 4])

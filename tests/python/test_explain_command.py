@@ -205,7 +205,7 @@ class Planned:
         from netpipe.session import Result
 
         written(experiment(self.share), output, argv=list(argv), confirms=confirms)
-        return Result(Run.read(output), 0, output, None)
+        return Result(Reading(Run.read(output)), 0, output, None)
 
 
 EXPERIMENT = ["run", "tcp:sndbuf=8k", "tcp", "--sizes", "1048576"]

@@ -9,8 +9,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from test_comparing import call, made, same, written
 
+from netpipe.cli import group
 from netpipe.failure import Failure
 from netpipe.history import INDEX, History
 from netpipe.history.changes import changes
@@ -82,6 +84,30 @@ def test_trends_name_the_day_of_a_change(tmp_path: Path) -> None:
     answer = json.loads(call("history", "show", "--host", "node17", "--variant", "tcp", "--json").stdout)
     assert {len(trend["moments"]) for trend in answer["trends"]} == {12}
     assert {change["place"] for trend in answer["trends"] for change in trend["changes"]} == {6}
+
+
+def offered(*words: str) -> list[str]:
+    """What the shell completes of the last word."""
+    shell = ShellComplete(group, {}, "netpipe", "_NETPIPE_COMPLETE")
+    return [one.value for one in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_names_are_completed_from_the_runs_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    show = ("history", "show")
+    assert offered(*show, "--variant", "") == []  # there is no history yet
+    (other,) = runs(tmp_path, [1.0], host="node18")
+    call("history", "add", *runs(tmp_path, [1.0]))
+    written(made({"pipe": same}, 1), Path("run.jsonl"), host="node17")  # which is not kept
+    assert offered(*show, "--variant", "") == ["shm", "tcp"]
+    assert offered(*show, "--variant", "s") == ["shm"]
+    assert offered(*show, "--variant", "tcp", "--pattern", "") == ["pingpong"]
+    assert offered(*show, "--host", "node18", "--variant", "") == []
+    call("history", "add", other)
+    assert offered(*show, "--host", "node18", "--variant", "") == ["shm", "tcp"]
+    assert offered("show", "--variant", "") == ["pipe"]
 
 
 def test_the_last_and_the_best_run_of_the_host_are_baselines(tmp_path: Path) -> None:

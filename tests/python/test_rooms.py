@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rooms of the design: who may know whom, no circles, nothing too large. docs/decisions/0010-rooms.md draws them.
 
-The exceptions are debts, each with its reason. An exception that no longer occurs is a failure too, so the lists only
-get shorter.
+The exceptions are debts, each with its reason. An exception that no longer occurs is a failure too.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -102,6 +102,17 @@ def test_every_python_room_is_drawn() -> None:
     assert {python_room(module) for module in imports.python_sources(PYTHON)} <= set(PYTHON_ROOMS)
 
 
+def test_the_decision_has_the_same_table_of_python_rooms() -> None:
+    page = (ROOT / "docs" / "decisions" / "0010-rooms.md").read_text(encoding="utf-8")
+    after = page.partition("| Python room | may import |")[2].partition("\n\n")[0]
+    drawn = {}
+    for row in after.splitlines()[2:]:
+        room, known = row.strip("|").split("|")
+        drawn[re.findall(r"`(\w+)`", room)[0]] = set(re.findall(r"`(\w+)`", known))
+    assert list(drawn) == list(PYTHON_ROOMS), "in the same order"
+    assert drawn == PYTHON_ROOMS
+
+
 def test_no_python_room_knows_one_above_it() -> None:
     order = list(PYTHON_ROOMS)
     for room, known in PYTHON_ROOMS.items():
@@ -120,6 +131,27 @@ def test_python_rooms_know_only_what_they_may() -> None:
 
 def test_python_modules_import_each_other_in_no_circle() -> None:
     assert_debts((" ".join(circle) for circle in imports.circles(python_edges())), PYTHON_CIRCLES)
+
+
+# Commands that do what another command does; what several have in common belongs into netpipe.command.
+COMMAND_DEBTS = {
+    "explain -> run": "--confirm measures as netpipe run does, by its options",
+    "suite -> apps": "a run of a suite is what the command of its kind does, by that command's options",
+    "suite -> check": "the same, of [[check]]",
+    "suite -> export": "the same, of results that are tables",
+    "suite -> memory": "the same",
+    "suite -> plot": "the same, of results that are figures",
+    "suite -> run": "the same",
+}
+
+
+def test_commands_import_no_other_command() -> None:
+    found = set()
+    for source, target in arrows(python_edges()):
+        here, there = source.split("."), target.split(".")
+        if here[1:2] == there[1:2] == ["cli"] and len(here) > 2 and len(there) > 2 and here[2] != there[2]:
+            found.add(f"{here[2]} -> {there[2]}")
+    assert_debts(found, COMMAND_DEBTS)
 
 
 # The rooms inside tuning; its own files may know all of them.

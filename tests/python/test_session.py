@@ -12,16 +12,20 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from netpipe import native, session
 from netpipe.events import Pass, Progress
 from netpipe.failure import FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
+from netpipe.reading import Reading
 from netpipe.records import Error, Header, Run, encode
 from netpipe.run_file import Recording
 from netpipe.session import Request, Session, process_counts
+
+if TYPE_CHECKING:
+    from conftest import Netpipe
 
 SMALL = {"sizes": "8,64k", "budget": "1"}
 
@@ -87,6 +91,26 @@ def test_strict_is_about_points_that_are_not_within_the_target(
     result = Session(request(settings={"budget": "1"})).measure(strict=True)
     assert result.exit_code == UNSTABLE
     assert 0 < result.unsettled < len(result.run.points)
+
+
+def test_netpipe_run_reads_the_run_once(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code of --strict, the sentences, the summary and the report are of one Reading."""
+    made: list[Run] = []
+    usual = Reading.__init__
+
+    def counted(self: Reading, run: Run) -> None:
+        made.append(run)
+        usual(self, run)
+
+    monkeypatch.setattr(Reading, "__init__", counted)
+    sizes = ("--schedule", "powers", "--end", "64")
+    said = netpipe("run", "tcp", "shm", *sizes, "--strict", "--report", "report.html", fake="noisy")
+    assert said.code == 5
+    assert "not within the target" in said.err
+    assert Path("report.html").is_file()
+    (run,) = made
+    assert run.end is not None
+    assert run.points
 
 
 def test_an_interrupt_ends_it_with_what_there_is(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,32 +52,32 @@ def launched(paces: list[float], half_width: float) -> Run:
 def test_launches_that_lie_apart_miss_the_target_though_each_reached_it_alone() -> None:
     run = launched([1.0, 1.2, 0.9, 1.1], half_width=0.005)
     assert all(point.converged for point in run.points)
-    assert unsettled(run) == len(SIZES)
+    assert unsettled(Reading(run)) == len(SIZES)
 
 
 def test_launches_that_agree_reach_it_though_none_of_them_did_alone() -> None:
     run = launched([1.0, 1.001, 0.999, 1.0], half_width=0.05)
     assert not any(point.converged for point in run.points)
-    assert unsettled(run) == 0
+    assert unsettled(Reading(run)) == 0
 
 
 @pytest.mark.parametrize(("noise", "missed"), [(0.002, 0), (0.4, len(SIZES))])
 def test_one_launch_is_judged_by_its_stretches_of_time(noise: float, missed: int) -> None:
     run = examples.run(*(visited(size, 1000.0, 0.02, noise=noise) for size in SIZES))
-    assert unsettled(run) == missed
+    assert unsettled(Reading(run)) == missed
 
 
 def test_points_without_visits_are_judged_as_their_launches_did() -> None:
     run = examples.run(examples.point("tcp", 8, 1000.0), examples.point("tcp", 64, 1000.0, half_width=0.04))
-    assert unsettled(run) == 1
+    assert unsettled(Reading(run)) == 1
     imported = examples.run(examples.point("np.out", 8, 1000.0, converged=None, low_ns=None, high_ns=None))
-    assert unsettled(imported) == 0
+    assert unsettled(Reading(imported)) == 0
 
 
 def test_the_sentence_says_how_many_and_which_is_the_widest() -> None:
     wide = [visited(8, 1000 * pace, 0.005, launch) for launch, pace in enumerate((1.0, 1.4, 0.8, 1.1))]
     fine = [visited(64, 1000.0, 0.005, launch) for launch in range(4)]
-    said = unsettled_text(examples.run(*wide, *fine))
+    said = unsettled_text(Reading(examples.run(*wide, *fine)))
     assert said.startswith(
         (
             "1 of 2 points is not within the target of ±1.0 %; ",
@@ -90,13 +90,13 @@ def test_the_sentence_says_how_many_and_which_is_the_widest() -> None:
 
 def test_a_point_without_an_interval_is_said_to_have_none() -> None:
     few = examples.run(examples.point("tcp", 8, 1000.0, converged=False, low_ns=None, high_ns=None))
-    assert "; tcp at 8 B has too few samples for an interval;" in unsettled_text(few)
+    assert "; tcp at 8 B has too few samples for an interval;" in unsettled_text(Reading(few))
 
 
 def test_the_finding_counts_the_same_points() -> None:
     run = launched([1.0, 1.2, 0.9, 1.1], half_width=0.005)
     (found,) = judge(Reading(run))
-    assert found.evidence["missed"].value == unsettled(run)
+    assert found.evidence["missed"].value == unsettled(Reading(run))
     assert found.what.startswith("No interval is within the target of ±1.0 %.")
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make check` selects for a change, and what the tiers come to together."""
+"""What `make check` selects for a change, what the tiers come to together, and what the hook says of a message."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import affected as selection  # noqa: E402  (the folder has to be on the path first)
+import commit_message  # noqa: E402
 import run_tests  # noqa: E402
 
 
@@ -238,3 +240,71 @@ def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> Non
     while status.is_file() and "State:\tZ" not in status.read_text() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not status.is_file() or "State:\tZ" in status.read_text()
+
+
+# -------------------------------------------------------------------------------------------------- commit messages
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("Name the slow host\n\nUsers read it first.\n", []),
+        (f"{'a' * 72}\n\nWhy.\n", []),
+        (f"{'a' * 73}\n\nWhy.\n", ["the subject has 73 characters; write at most 72"]),
+        ("é" * 72 + "\n\nWhy.\n", []),
+        ("Name the slow host\n", ["there is no body"]),
+        ("Name the slow host\n\nSigned-off-by: A <a@b>\n", ["there is no body"]),
+        ("Name the slow host\n\n# Please enter the commit message\n", ["there is no body"]),
+        (
+            f"Name it\n\n# {'-' * 24} >8 {'-' * 24}\n# Do not modify the line above.\ndiff --git a/x b/x\n",
+            ["there is no body"],
+        ),
+        ("Name the slow host\nUsers read it first.\n", ["the second line is not empty"]),
+        ("fixup! Name the slow host\n", []),
+        ("", []),
+    ],
+)
+def test_a_commit_message_has_a_short_subject_and_a_body(message: str, says: list[str]) -> None:
+    found = commit_message.faults(message)
+    assert len(found) == len(says)
+    assert all(sentence.startswith(begin) for sentence, begin in zip(found, says, strict=True))
+
+
+def test_the_hook_refuses_a_commit_without_a_body(tmp_path: Path) -> None:
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("there is no git")
+    named = [
+        git,
+        "-C",
+        str(tmp_path),
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "-c",
+        "core.hooksPath=hooks",
+    ]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
+
+    assert run("init", "-q").returncode == 0
+    hook = tmp_path / "hooks" / "commit-msg"
+    hook.parent.mkdir()
+    hook.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tools/commit_message.py" "$1"\n')
+    hook.chmod(0o755)
+    refused = run("commit", "-q", "--allow-empty", "-m", "Begin")
+    assert refused.returncode != 0
+    assert "commit message: there is no body; say why" in refused.stderr
+    made = run("commit", "-q", "--allow-empty", "-m", "Begin", "-m", "Because all else needs it.")
+    assert made.returncode == 0, made.stderr
+    assert run("log", "--format=%s").stdout == "Begin\n"
+
+
+def test_pre_commit_is_told_of_the_hook() -> None:
+    settings = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    hook = settings.partition("- id: commit-message\n")[2].partition("- id:")[0]
+    assert "entry: .venv/bin/python tools/commit_message.py\n" in hook
+    assert "stages: [commit-msg]\n" in hook
+    assert "default_install_hook_types: [pre-commit, commit-msg]\n" in settings

@@ -111,12 +111,12 @@ TEST(Description, NamesEveryGroupOfOperations) {
   const std::string line =
       "netpipe-module 1\nname m\nfile /x.so\nsummary s\nversion v\nranks 2 2\noperations open close bootstrap send "
       "recv\n"
-      "option\tany\tint\t1\t1\t9\t\t\tno\thelp\tmessages|one_sided|collectives|requests|cast\t\n";
+      "option\tany\tint\t1\t1\t9\t\t\tno\thelp\tmessages|one_sided|collectives|requests|cast|strided\t\n";
   const auto module = parsed(line);
   ASSERT_TRUE(module) << module.failure().sentence;
   const np_option& option = (*module)->layer().options[0];
-  EXPECT_EQ(option.applies_to,
-            unsigned{NP_USES_MESSAGES | NP_USES_ONE_SIDED | NP_USES_COLLECTIVES | NP_USES_REQUESTS | NP_USES_CAST});
+  EXPECT_EQ(option.applies_to, unsigned{NP_USES_MESSAGES | NP_USES_ONE_SIDED | NP_USES_COLLECTIVES | NP_USES_REQUESTS |
+                                        NP_USES_CAST | NP_USES_STRIDED});
   const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
   ASSERT_TRUE(again) << again.failure().sentence;
   EXPECT_EQ((*again)->layer().options[0].applies_to, option.applies_to);

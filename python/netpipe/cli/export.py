@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netpipe.cli.show import refuse
-from netpipe.command.options import matching, pattern_option, variant_option
+from netpipe.command.options import matching, pattern_option, refuse, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.render.export import FORMATS, GOAL, IMB, OF_ENDING, OSU, TABLES
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice((*FORMATS, OSU, IMB, GOAL)),
-    help="[default: the ending of --output, or csv; of a profile goal]",
+    help="[default: the ending of --output, or csv; for a profile goal]",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file to write  [default: standard output]")
 @variant_option
@@ -149,11 +148,10 @@ def exported(
         if launch is not None:
             raise Failure(USAGE, "the table sizes is of all launches together; leave --launch or --table out")
         if form in table.FORMATS:
-            by_name = Reading(run).by_name
+            reading = Reading(run)
             names = dict.fromkeys((point.variant, point.pattern) for point in points)
-            return table.write(
-                [whole.point(at) for name in names for at in by_name[name].points], form, which
-            )
+            sizes = [one for name in names for one in whole.points(reading, reading.by_name[name])]
+            return table.write(sizes, form, which)
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"

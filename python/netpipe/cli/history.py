@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from netpipe.command.options import matching, pattern_option, variant_option
+from netpipe.command.options import matching, patterns_of, variants_of
 from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
+    from netpipe.command.choices import Completer
     from netpipe.history import History
 
 
@@ -21,7 +23,7 @@ def command() -> None:
     """Keep runs, and show how their numbers changed.
 
     The run files are kept without their samples, in the folder NETPIPE_HISTORY or netpipe/history of the user's data
-    folder. 'netpipe check --baseline last' holds a new run against them.
+    folder. 'netpipe check --baseline last' compares a new run with them.
     """
 
 
@@ -73,10 +75,27 @@ def list_(host: str | None, as_json: bool) -> None:
     print_runs(console(), runs)
 
 
+def complete_kept(place: int) -> Completer:
+    """Completes the variants (0) or the patterns (1) of the runs that are kept, of the host that is named before."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from netpipe.history import History
+
+        try:
+            with History.open() as history:
+                there = history.curves(context.params.get("host") or last_host(history))
+        except (Failure, OSError):
+            return []
+        names = dict.fromkeys(curve[place] for curve in there)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
 @command.command
 @click.option("--host", metavar="NAME", help="The host  [default: that of the last run]")
-@variant_option
-@pattern_option
+@variants_of(complete_kept(0))
+@patterns_of(complete_kept(1))
 @click.option("--json", "as_json", is_flag=True, help="Print every number and change as JSON.")
 def show(host: str | None, variants: tuple[str, ...], patterns: tuple[str, ...], as_json: bool) -> None:
     """Show how latency and throughput changed from run to run.

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 @click.option(
     "--variant",
     metavar="NAME",
-    help="The variant of the curves, of formats that do not name it  [default: the name of FILE]",
+    help="The variant of the curves, for formats that do not name it  [default: the name of FILE]",
 )
-@click.option("--pattern", metavar="NAME", help="Of an np.out: the pattern of the curve  [default: pingpong]")
-@click.option(
-    "--size", metavar="BYTES", help="Of a program that does not print it: the size of its messages."
-)
+@click.option("--pattern", metavar="NAME", help="For np.out: the pattern of the curve  [default: pingpong]")
+@click.option("--size", metavar="BYTES", help="The size of the messages, for programs that do not print it.")
 def command(
     file: str,
     form: str | None,

@@ -37,7 +37,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
     type=OneOf((*figures.names(), *figures.OF_KERNELS)),
     default="throughput",
     show_default=True,
-    help="What to draw; --list shows the names. Of results of netpipe apps: speedup or times.",
+    help="What to draw; --list shows the names. With results of netpipe apps: speedup or times.",
 )
 @click.option(
     "--list", "listing", is_flag=True, help="List all figures and whether RUN has the data for them."

@@ -13,26 +13,16 @@ from click.core import ParameterSource
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
+from netpipe.command.presets import PRESETS, preset_text
 from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from netpipe.reading import Reading
     from netpipe.reading.curves import CurvePoint
     from netpipe.records import Run
     from netpipe.session import Result, Session
-
-# Defaults for options that are not given; docs/reference/cli.md has the same table.
-PRESETS: dict[str, dict[str, str]] = {
-    "quick": {"schedule": "powers", "target": "2%", "budget": "1", "launches": "3"},
-    "default": {"schedule": "adaptive", "launches": "4"},
-    "thorough": {"schedule": "adaptive", "target": "0.5%", "budget": "60", "launches": "6"},
-}
-
-
-def preset_text(name: str) -> str:
-    """--schedule powers --target 2% --budget 1"""
-    return " ".join(f"--{option} {text}" for option, text in PRESETS[name].items())
 
 
 @measuring.measuring_command(
@@ -109,7 +99,7 @@ def command(**given: Any) -> int:
     if result.exit_code == UNSTABLE:
         from netpipe.streams import say
 
-        say(unsettled_text(result.run))
+        say(unsettled_text(result.reading))
     if not given["quiet"]:
         measuring.print_result(result, given, points_text(result), more_text(result))
     if report is not None:
@@ -184,10 +174,9 @@ def points_text(result: Result) -> str:
     are in FILE (the same half as that of the finding target-missed). A continued run has intervals for another one of
     as many launches; what they are for one of as few as the first command had stands beside.
     """
-    from netpipe.reading import Reading
     from netpipe.units import counted, width_text
 
-    reading = Reading(result.run)
+    reading = result.reading
     points = [point for curve in reading.curves for point in curve.points]
     launches = len({point.launch for point in result.run.points})
     settled = sum(point.converged is True for point in points)
@@ -219,13 +208,11 @@ def _of_the_command(run: Run, points: Sequence[CurvePoint], typical: float) -> s
     return f" for a run of as many ({width_text(width)} for one of {counted(had, 'launch', 'launches')})"
 
 
-def unsettled_text(run: Run) -> str:
+def unsettled_text(reading: Reading) -> str:
     """3 of 30 points are not within the target of ±1.0 %; the widest is tcp at 64 KiB, ±14 %; ..."""
-    from netpipe.reading import Reading
     from netpipe.reading.curves import target_of
     from netpipe.units import counted, percent_text, size_text, width_text
 
-    reading = Reading(run)
     points = [(curve, point) for curve in reading.curves for point in curve.points]
     loose = [(curve, point) for curve, point in points if point.converged is False]
     curve, worst = max(loose, key=lambda one: one[1].time_ns.half_width)
@@ -237,7 +224,7 @@ def unsettled_text(run: Run) -> str:
         if known
         else f"{where} has too few samples for an interval"
     )
-    target = target_of(run)
+    target = target_of(reading.run)
     return (
         f"{len(loose)} of {counted(len(points), 'point')} {'is' if len(loose) == 1 else 'are'} not within the target"
         f"{f' of ±{percent_text(target)}' if target else ''}; {widest}; give more --budget, or see netpipe doctor"
@@ -252,14 +239,13 @@ def more_text(result: Result) -> str | None:
     """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
     three launches nobody knows: how far launches lie apart is not in their intervals.
     """
-    from netpipe.reading import Reading
     from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
     from netpipe.reading.curves import target_of
     from netpipe.units import span_text, width_text
 
     run = result.run
     launches = len({point.launch for point in run.points})
-    widths = Reading(run).half_widths.tolist()
+    widths = result.reading.half_widths.tolist()
     target = target_of(run)
     if launches < FEWEST_LAUNCHES or not widths or not target or run.end is None or not run.end.seconds:
         return None
@@ -301,10 +287,9 @@ def dry_run(session: Session, as_json: bool) -> int:
 
 
 def make_report(result: Result, report: Path, quiet: bool) -> None:
-    from netpipe.reading import Reading
     from netpipe.render.page.page import write
     from netpipe.streams import say
 
-    write(Reading(result.run), report)
+    write(result.reading, report)
     if not quiet:
         say(f"the report is in {report}")

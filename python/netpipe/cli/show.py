@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from netpipe.command.options import matching, pattern_option, runs_argument, variant_option
+from netpipe.command.options import matching, pattern_option, refuse, runs_argument, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
@@ -37,25 +36,25 @@ OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
     "--json",
     "as_json",
     is_flag=True,
-    help="Print summary, losses, findings and states, and points if asked for, as JSON; of a profile all tables.",
+    help="Print summary, losses, findings and states, and points if asked for, as JSON; for a profile all tables.",
 )
 @click.option(
     "--rank",
     type=click.IntRange(0),
     metavar="R",
-    help="Of a profile: the rank that stands beside all ranks together  [default: 0]",
+    help="With a profile: the rank to show beside all ranks together  [default: 0]",
 )
 @click.option(
     "--ranks-per-host",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a profile: take each N consecutive ranks for one host, wherever they were.",
+    help="With a profile: take each N consecutive ranks for one host, wherever they were.",
 )
 @click.option(
     "--phase",
     type=int,
     metavar="N",
-    help="Of a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
+    help="With a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
 )
 def command(
     runs: tuple[Path, ...],
@@ -126,15 +125,6 @@ def command(
     first = [when(reading.run), measured(reading) if reading.curves or reading.openings else ""]
     out.print(" ".join(filter(None, first)), markup=False)
     print_summary(out, reading)
-
-
-def refuse(names: tuple[str, ...], why: str) -> None:
-    """Raises Failure (2) for one of these parameters on the command line."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if option.name in names and given:
-            raise Failure(USAGE, f"{why}; leave {option.opts[0]} out")
 
 
 def show_kernels(path: Path, as_json: bool) -> None:

@@ -15,7 +15,6 @@ import click
 from netpipe.command.continued import not_by_run
 from netpipe.failure import INTERRUPTED, USAGE, Failure
 from netpipe.findings.experiments import Confirm, Confirmed, outcomes, words
-from netpipe.reading import Reading
 
 if TYPE_CHECKING:
     from netpipe.records import Plan, Run
@@ -55,7 +54,7 @@ def measure(confirm: Confirm, run: Run, planner: Planner, output: Path, budget: 
         return Confirmed("failed", confirm.remedied, None, said, None)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
-    gain = outcomes.gained(Reading(result.run), confirm)
+    gain = outcomes.gained(result.reading, confirm)
     path = None if result.path is None else str(result.path)
     if gain is None:
         said = next((error.message for error in result.run.errors), "the two were not measured together")

@@ -225,11 +225,10 @@ def where(result: Result, given: Mapping[str, Any]) -> str:
 
 def print_result(result: Result, given: Mapping[str, Any], last: str, more: str | None = None) -> None:
     """The summary and last sentences; on standard error when standard output has the records."""
-    from netpipe.reading import Reading
     from netpipe.render.terminal.summary import console, print_summary
 
     out = console(sys.stderr if to_standard_output(given) else sys.stdout)
-    print_summary(out, Reading(result.run))
+    print_summary(out, result.reading)
     if result.path is not None:
         out.print()
         out.print(f"{last}; netpipe report {result.path} writes the report.", soft_wrap=True)

@@ -3,35 +3,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from netpipe.command.choices import complete_measured
+from netpipe.command.choices import Completer, complete_measured
 from netpipe.failure import USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+
 runs_argument = click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
-variant_option = click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="VARIANT",
-    shell_complete=complete_measured("variant"),
-    help="Only this variant, or all variants of this module; may be repeated.",
-)
-pattern_option = click.option(
-    "--pattern",
-    "patterns",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_measured("pattern"),
-    help="Only this pattern; may be repeated.",
-)
+
+
+def variants_of(complete: Completer) -> Callable[[Decorated], Decorated]:
+    """--variant, whose values are completed so."""
+    return click.option(
+        "--variant",
+        "variants",
+        multiple=True,
+        metavar="VARIANT",
+        shell_complete=complete,
+        help="Only this variant, or all variants of this module; may be repeated.",
+    )
+
+
+def patterns_of(complete: Completer) -> Callable[[Decorated], Decorated]:
+    """--pattern, whose values are completed so."""
+    return click.option(
+        "--pattern",
+        "patterns",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete,
+        help="Only this pattern; may be repeated.",
+    )
+
+
+variant_option = variants_of(complete_measured("variant"))
+pattern_option = patterns_of(complete_measured("pattern"))
 own_option = click.option(
     "--own",
     metavar="VARIANT",
@@ -45,6 +61,15 @@ module_option = click.option(
     metavar="FILE",
     help="Also load this module, from outside the installation; may be repeated.",
 )
+
+
+def refuse(names: tuple[str, ...], why: str) -> None:
+    """Raises Failure (2) for one of these parameters on the command line."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if option.name in names and given:
+            raise Failure(USAGE, f"{why}; leave {option.opts[0]} out")
 
 
 def matching(

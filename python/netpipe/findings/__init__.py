@@ -79,9 +79,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     # How many times as fast a setting makes it at most, as the run shows it: beside the remedied variant, at the step,
     # or against the layer below. Findings are ordered by it.
     gain: Quantity | None = None
-    experiment: str | None = (
-        None  # the command that confirms it; where there is `confirm`, filled in by `judge`
-    )
+    # The command that confirms it; where there is `confirm`, filled in by `judge`.
+    experiment: str | None = None
     confirm: Confirm | None = None  # the same for `netpipe explain --confirm`
     outcome: Confirmed | None = None  # what that came to, if it was run; filled in by `judge`
 

@@ -40,9 +40,8 @@ class Number:
 class Result:
     """One curve of a program's output."""
 
-    pattern: (
-        str  # a pattern of netpipe where the program does the same, else the program's own name for its test
-    )
+    # A pattern of netpipe where the program does the same, else the program's own name for its test.
+    pattern: str
     source: str  # what its number is, and how it was measured
     numbers: Sequence[Number]
     ranks: int | None = None  # None: the output does not say

@@ -86,9 +86,8 @@ class Factors:
     latency: float = 1.0  # times the time of the smallest message
     bandwidth: float = 1.0  # times the rate of what a message takes beyond that
     overhead: float = 1.0  # times the processor time of the calls
-    gap: float = (
-        1.0  # times what the smallest message adds that follows another one: the inverse of their rate
-    )
+    # Times what the smallest message adds that follows another one: the inverse of their rate.
+    gap: float = 1.0
     eager: int | None = None  # bytes: the largest message that is sent without asking the receiver
 
     @property

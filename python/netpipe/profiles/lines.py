@@ -125,9 +125,8 @@ class Entries(Line, kw_only=True, tag="entries"):
     peer: list[int] = []  # a rank of MPI_COMM_WORLD, the root of a collective, or -1 any, -2 none, -3 many
     communicator: list[int] = []
     phase: list[int] = []  # 0: many
-    coarse: list[
-        int
-    ] = []  # how much was put together for want of room, as src/profiler/part.h says; up to ALL_SIZES
+    # How much was put together for want of room, as src/profiler/part.h says; up to ALL_SIZES.
+    coarse: list[int] = []
     calls: list[int] = []
     time_ns: list[int] = []  # of all these calls together
     most_ns: list[int] = []

@@ -57,9 +57,8 @@ class Header(Record, kw_only=True, tag="run"):
     host: str | None = None
     argv: list[str] = []
     confirms: str | None = None  # `run` of the run whose finding this experiment confirms or not
-    completes: list[
-        str
-    ] = []  # `run` of the runs whose curves these are read with (netpipe predict --measure)
+    # `run` of the runs whose curves these are read with (netpipe predict --measure)
+    completes: list[str] = []
 
 
 class Plan(Record, kw_only=True, tag="plan"):

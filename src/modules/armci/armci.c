@@ -62,8 +62,7 @@ static const np_option options[] = {
      .unit = "",
      .help = "how ARMCI makes a strided transfer: its own choice, one transfer with a datatype, or a list of segments "
              "(ARMCI_STRIDED_METHOD)",
-     .tunable = 1,
-     .applies_to = NP_USES_ONE_SIDED},
+     .applies_to = NP_USES_STRIDED},
     OM_OPTION_TRANSPORT,
 };
 #define OPTIONS (sizeof options / sizeof *options)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.cli.run import PRESETS
 from netpipe.command.choices import complete_variants
 from netpipe.command.options import own_option
+from netpipe.command.presets import PRESETS
 from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 

@@ -3,7 +3,8 @@
 `point` record (docs/reference/record.md), three columns a measure. Two more tables are only written: one row a size
 with all launches together (whole.py), and one row a rank or pair.
 
-CSV has no room for histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
+JSON is a list with an object a row; the measures of a point are under `measures`, as in the record. CSV has no room for
+histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
         return printable_json(text).encode() + b"\n"
     made = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if table == "sizes":
-        made = made.select(SIZES)
+        made = made.select(*SIZES, *(name for name in made.columns if name.startswith(MEASURE)))
     if form == "csv":
         return printable(_plain(made).write_csv()).encode()
     file = io.BytesIO()
@@ -59,7 +60,10 @@ def _objects(points: list[Point], table: str) -> list[dict[str, Any]]:
     if table == "cells":
         return [row for point in points for row in point.cell_rows()]
     if table == "sizes":
-        return [{name: getattr(point, name) for name in SIZES} for point in points]
+        return [
+            {name: getattr(point, name) for name in SIZES} | {"measures": msgspec.to_builtins(point.measures)}
+            for point in points
+        ]
     return [point.fields() for point in points]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A size of a curve as one point: its number of the whole run, which tables and the report show."""
+"""A size of a curve as one point: its numbers of the whole run, which tables and the report show."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from netpipe.reading.curves import CurvePoint
-from netpipe.records import Point
+from netpipe.reading import Reading
+from netpipe.reading.curves import Curve, CurvePoint
+from netpipe.records import Measure, Point
 
 _OF_ALL: dict[str, Callable[[list[float]], float]] = {"min_ns": min, "max_ns": max, "samples": sum}
 
@@ -30,3 +31,23 @@ def point(at: CurvePoint) -> Point:
         converged=at.converged,
         **{name: of(known[name]) if known[name] else None for name, of in _OF_ALL.items()},
     )
+
+
+def points(reading: Reading, curve: Curve) -> list[Point]:
+    """The sizes of a curve of this run, with the measures of its pattern over all launches."""
+    measured = reading.measures_of(curve)
+    made = []
+    for at in curve.points:
+        of_size = [(one, one.values[at.size_bytes]) for one in measured if at.size_bytes in one.values]
+        measures = [
+            Measure(
+                name=one.name,
+                unit=one.unit,
+                median=value.value,
+                low=value.low if value.known else None,
+                high=value.high if value.known else None,
+            )
+            for one, value in of_size
+        ]
+        made.append(msgspec.structs.replace(point(at), measures=measures))
+    return made
