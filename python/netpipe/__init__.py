@@ -6,7 +6,8 @@ run = netpipe.measure("tcp:wait=poll|block", sizes="8,64k", output="run.jsonl")
 netpipe.load("run.jsonl")                       # its points, a polars data frame
 netpipe.load("run.jsonl", "sample")             # every timed batch
 netpipe.compare(run)                            # its variants against each other
-netpipe.findings(run)                           # what the rules found, with remedies
+netpipe.findings(run)                           # what the rules found, with remedies and what experiments came to
+netpipe.findings(run, "skipped")                # the rules that could not judge, and why; also "withdrawn"
 netpipe.plot("throughput", run)                 # a figure of matplotlib
 netpipe.Run.read("run.jsonl")                   # typed records
 

@@ -7,7 +7,8 @@
     netpipe.load(run)                       # its points, a polars data frame
     netpipe.compare(run)                    # its variants against each other, by size
     netpipe.compare("monday.jsonl", run)    # the same variants in two runs
-    netpipe.findings(run)                   # what the rules found, with remedies
+    netpipe.findings(run)                   # what the rules found, with remedies and what experiments came to
+    netpipe.findings(run, "skipped")        # the rules that could not judge, and why; also "withdrawn"
     netpipe.plot("throughput", run)         # a figure of matplotlib
 
 A run is the path of its file, or what `measure` or `netpipe.Run.read` returned. Times are in nanoseconds, sizes in
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
-    from netpipe.findings import Quantity
+    from netpipe.findings import Finding, Quantity
     from netpipe.reading import Reading
     from netpipe.reading.blocks.verdicts import Word
     from netpipe.reading.estimate import Estimate
 
 __all__ = ["compare", "findings", "load", "measure", "plot"]
+
+FINDINGS = ("found", "withdrawn", "skipped")
 
 AnyRun: TypeAlias = "str | os.PathLike[str] | Run"
 Names: TypeAlias = "str | Sequence[str]"
@@ -132,17 +135,36 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
     )
 
 
-def findings(run: AnyRun) -> polars.DataFrame:
+def findings(run: AnyRun, kind: str = "found") -> polars.DataFrame:
     """What the rules found in a run, a row for each finding: rule, title, severity, variant, pattern, size_bytes, host,
     what, certainty, cause, remedy, experiment (the command that confirms it), gain, gain_low, gain_high (how many times
-    as fast the remedy makes it; null where the run does not tell), evidence (a list of name, value, unit, low, high).
-    docs/reference/findings.md lists them.
+    as fast the remedy makes it, as measured where it is confirmed; null where the run does not tell), outcome (of
+    `netpipe explain --confirm`: confirmed, undecided, withdrawn; null: it was not run), outcome_path (of its run file),
+    evidence (a list of name, value, unit, low, high). docs/reference/findings.md lists them.
+
+    `kind`: "found"; "withdrawn", by their experiments, with the same columns; or "skipped", the rules that could not
+    judge the run: rule, title, reason. Raises ValueError for any other.
     """
+    import polars
+
+    from netpipe.findings import judge, rules
+    from netpipe.reading import Reading
+
+    if kind not in FINDINGS:
+        raise ValueError(f"there are no findings '{kind}'; there are {', '.join(FINDINGS)}")
+    judgement = judge(Reading(_run(run)))
+    if kind == "skipped":
+        reasons = [(one.rule, rules()[one.rule].title, one.reason) for one in judgement.skipped]
+        names = dict.fromkeys(("rule", "title", "reason"), polars.String)
+        return polars.DataFrame(reasons, schema=names, orient="row")
+    return _frame(judgement.findings if kind == "found" else judgement.withdrawn)
+
+
+def _frame(chosen: Iterable[Finding]) -> polars.DataFrame:
     import msgspec
     import polars
 
-    from netpipe.findings import Finding, judge
-    from netpipe.reading import Reading
+    from netpipe.findings import Finding
 
     wide = {"evidence", "gain", "confirm", "outcome"}
     names = [field.name for field in msgspec.structs.fields(Finding) if field.name not in wide]
@@ -150,11 +172,16 @@ def findings(run: AnyRun) -> polars.DataFrame:
     quantity = polars.Struct({"name": polars.String, "unit": polars.String, **limits})
     schema: dict[str, Any] = dict.fromkeys(names, polars.String) | {"size_bytes": polars.Int64}
     schema |= dict.fromkeys(("gain", "gain_low", "gain_high"), polars.Float64)
+    schema |= dict.fromkeys(("outcome", "outcome_path"), polars.String)
     schema["evidence"] = polars.List(quantity)
     rows = []
-    for one in judge(Reading(_run(run))).findings:
+    for one in chosen:
         row = {name: getattr(one, name) for name in names}
         row |= zip(("gain", "gain_low", "gain_high"), _numbers(one.gain).values(), strict=True)
+        row |= {
+            "outcome": one.outcome and one.outcome.outcome,
+            "outcome_path": one.outcome and one.outcome.path,
+        }
         row["evidence"] = [
             {"name": name, "unit": of.unit} | _numbers(of) for name, of in one.evidence.items()
         ]

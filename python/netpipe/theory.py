@@ -6,13 +6,19 @@ curve. Nothing is measured for it, so it takes part in no estimate, comparison o
     T(s)       = latency + packets(s) * packet + (s + packets(s) * header) / rate
                  + 2 * T(0) from the size `rendezvous` on: the round trip that asks for the receiver's buffer
 
-It is the time of one message that travels alone, as in pattern pingpong.
+It is the time of one message that travels alone, as in pattern pingpong. Messages that follow each other (stream,
+window) may share packets, and hide latency and round trips. So of them the model gives a bound alone: the least time
+from one message to the next, with packets that are full.
+
+    T(s)       = the longer of packets * packet and (s + packets * header) / rate
+    packets    = s / mtu, or 1 without it
 """
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netpipe.failure import USAGE, Failure
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from netpipe.records import Run
 
 NAME = "theory"
-PATTERN = "pingpong"  # of which it speaks
+PATTERN = "pingpong"  # whose messages travel alone
 STEPS = 256  # of a line
 _RATE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)", re.IGNORECASE)
 _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -98,14 +104,53 @@ _OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How messages of a pattern travel over the link."""
+
+    in_a_row: bool = False  # each right behind the one before
+    directions: int = 1  # in which messages travel at the same time; an operation has one in each
+
+    @property
+    def words(self) -> str:
+        """For a label; empty for a message alone."""
+        both = "both ways" if self.directions == 2 else ""
+        return " ".join(filter(None, ["a stream at most" if self.in_a_row else "", both]))
+
+
+ALONE = Traffic()
+
+
+def traffic(pattern: str) -> Traffic | None:
+    """Of a pattern with its settings; None for those of which the model does not speak. A window whose time ends before
+    its messages have arrived is one of these.
+    """
+    name, _, text = pattern.partition(":")
+    settings = text.split(",")
+    if name == "window" and "completion=local" in settings:
+        return None
+    both = 2 if "directions=both" in settings else 1
+    kinds = {
+        PATTERN: ALONE,
+        "stream": Traffic(True),
+        "window": Traffic(True, both),
+        "bidirectional": Traffic(False, 2),
+    }
+    return kinds.get(name)
+
+
 def packets(theory: Theory, size_bytes: float) -> int:
     if theory.packet_bytes == 0:
         return 1
     return max(1, math.ceil(size_bytes / theory.packet_bytes))
 
 
-def time_ns(theory: Theory, size_bytes: float) -> float:
-    """Of one message, one way."""
+def time_ns(theory: Theory, size_bytes: float, kind: Traffic = ALONE) -> float:
+    """Of one message, one way; of messages in a row the least time from one to the next."""
+    if kind.in_a_row:
+        each = size_bytes / theory.packet_bytes if theory.packet_bytes else 1.0
+        wire_ns = (size_bytes + each * theory.header_bytes) / theory.rate_bytes_per_s * 1e9
+        return max(each * theory.packet_ns, wire_ns)
     number = packets(theory, size_bytes)
     wire = size_bytes + number * theory.header_bytes
     alone = theory.latency_ns + number * theory.packet_ns + wire / theory.rate_bytes_per_s * 1e9
@@ -115,8 +160,9 @@ def time_ns(theory: Theory, size_bytes: float) -> float:
     return alone + 2 * empty
 
 
-def rate_bytes_per_s(theory: Theory, size_bytes: float) -> float:
-    return size_bytes / time_ns(theory, size_bytes) * 1e9
+def rate_bytes_per_s(theory: Theory, size_bytes: float, kind: Traffic = ALONE) -> float:
+    """Of all directions together."""
+    return kind.directions * size_bytes / time_ns(theory, size_bytes, kind) * 1e9
 
 
 def sizes(theory: Theory, first: float, last: float) -> list[float]:
@@ -143,8 +189,8 @@ def of(run: Run) -> tuple[Theory, ...]:
     )
 
 
-def label(theory: Theory) -> str:
-    return f"{theory.theory} (a model)"
+def label(theory: Theory, kind: Traffic = ALONE) -> str:
+    return f"{theory.theory} (a model{f': {kind.words}' if kind.words else ''})"
 
 
 def sentence(theory: Theory, measured: Sequence[int]) -> str:

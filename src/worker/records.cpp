@@ -129,6 +129,12 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
   text_or_null(json, "below", opening.below.empty() ? view_of(m.below) : opening.below);
   m.adds != nullptr ? json.field("adds", m.adds) : json.field_null("adds");
   json.field("idle", opening.limits.idle != 0);
+  json.key("counted").open('{');
+  for (std::uint32_t i = 0; i < m.ncounters; ++i) {
+    const np_counter& one = m.counters[i];
+    json.key(one.name).open('{').field("unit", one.unit).field("gauge", one.kind == NP_GAUGE).close('}');
+  }
+  json.close('}');
   opening.launch_s >= 0 ? json.field("launch_s", opening.launch_s) : json.field_null("launch_s");
   json.key("ranks").open('[');
   for (const std::string& settings : opening.settings) json.raw(settings);

@@ -31,6 +31,9 @@ def test_the_counters_of_a_newer_module_are_read(measure: Runner) -> None:
 def test_what_a_layer_counts_stands_beside_the_size_that_it_belongs_to(measure: Runner) -> None:
     done = listed(measure, "lossy:every=7", "8,4k", "budget 0.2")
     assert done.code == 0, done.said
+    (variant,) = done.of("variant")
+    assert variant["counted"]["lost"] == {"unit": "1", "gauge": False}
+    assert variant["counted"]["rank"]["gauge"] is True
     for size in (8, 4096):
         (point,) = (one for one in done.of("point") if one["size_bytes"] == size)
         samples = [one for one in done.of("sample") if one["size_bytes"] == size and one["pass"] >= 0]

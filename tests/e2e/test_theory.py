@@ -18,11 +18,12 @@ import pytest
 from netpipe import Run, theory
 from netpipe.failure import Failure
 from netpipe.reading import Reading
-from netpipe.records import Theory
+from netpipe.records import Point, Theory
 from netpipe.render.drawing.curves import theories
 from netpipe.render.drawing.picture import Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import get
+from netpipe.theory import ALONE, Traffic
 from pages import data_of
 
 LINK = "theory:rate=10g,latency=2us,packet=100ns,mtu=1460,header=78,rendezvous=64k"
@@ -165,15 +166,78 @@ def _fields(one: Theory) -> dict[str, object]:
     return {name: getattr(one, name) for name in one.__struct_fields__}
 
 
-def test_it_speaks_of_single_messages_only(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    lines = [
-        {"type": "run", "schema": 1, "run": "0" * 32},
-        {"type": "theory"} | _fields(theory.parse(LINK)),
-        {"type": "point", "variant": "tcp", "pattern": "stream", "size_bytes": 8, "median_ns": 300.0},
+STREAM, BOTH, STREAMS = Traffic(in_a_row=True), Traffic(directions=2), Traffic(True, 2)
+
+
+def of_patterns(moved: dict[str, int]) -> Reading:
+    """Two sizes of each of these patterns, whose rate counts so many messages for each operation."""
+    points = [
+        Point(
+            variant="tcp",
+            pattern=pattern,
+            size_bytes=size,
+            median_ns=20e3 + size,
+            bytes_per_s=messages * size / (20e3 + size) * 1e9,
+        )
+        for pattern, messages in moved.items()
+        for size in (8, 1 << 20)
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    assert theories(Scope((Reading(Run.read(path)),))) == ()
+    return Reading(Run([theory.parse(LINK), *points]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "messages", "kind"),
+    [
+        ("pingpong", 1, ALONE),
+        ("pingpong:send_offset=8", 1, ALONE),
+        ("stream", 1, STREAM),
+        ("window:in_flight=64,places=one", 1, STREAM),
+        ("window:directions=both", 2, STREAMS),
+        ("bidirectional", 2, BOTH),
+        ("window", 4, None),  # four pairs, of which nobody knows which share the link
+        ("window:completion=local", 1, None),  # its time ends before the messages are there
+        ("burst", 1, None),
+        ("collective", 1, None),
+    ],
+)
+def test_it_speaks_of_patterns_whose_messages_cross_one_link(
+    pattern: str, messages: int, kind: Traffic | None
+) -> None:
+    found = theories(Scope((of_patterns({pattern: messages}),)))
+    assert found == (() if kind is None else ((theory.parse(LINK), kind),))
+
+
+def test_messages_in_a_row_fill_packets_and_hide_the_latency() -> None:
+    link = theory.parse("theory:rate=8g,latency=1us,packet=50ns,mtu=1000,header=100")  # one byte a nanosecond
+    assert theory.time_ns(link, 1000, STREAM) == pytest.approx(1100)
+    assert theory.time_ns(link, 10, STREAM) == pytest.approx(11), "a hundred of them in one packet"
+    slow = theory.parse("theory:rate=8g,packet=2us,mtu=1000,header=100")
+    assert theory.time_ns(slow, 1000, STREAM) == pytest.approx(2000), "the packet costs more than its bytes"
+    plain = theory.parse("theory:rate=8g,packet=2us")
+    assert theory.time_ns(plain, 10, STREAM) == pytest.approx(2000), "a message is one packet"
+
+
+def test_both_directions_count_and_each_has_the_whole_link() -> None:
+    link = theory.parse(LINK)
+    alone = theory.rate_bytes_per_s(link, 1 << 20)
+    assert theory.rate_bytes_per_s(link, 1 << 20, BOTH) == pytest.approx(2 * alone)
+    row = theory.rate_bytes_per_s(link, 1 << 20, STREAM)
+    assert row > alone
+    assert theory.rate_bytes_per_s(link, 1 << 20, STREAMS) == pytest.approx(2 * row)
+
+
+def test_each_kind_of_traffic_has_a_line_with_its_name() -> None:
+    reading = of_patterns({"pingpong": 1, "stream": 1, "bidirectional": 2})
+    picture = bounds_of(reading, "throughput")[f"{LINK} (a model)"]
+    lines = {bound.label: bound for bound in picture.bounds if bound.quantity == theory.NAME}
+    assert set(lines) == {
+        f"{LINK} (a model)",
+        f"{LINK} (a model: a stream at most)",
+        f"{LINK} (a model: both ways)",
+    }
+    ceiling = lines[f"{LINK} (a model: a stream at most)"]
+    assert ceiling.y == pytest.approx([10e9 / 8 * 1460 / 1538] * len(ceiling.y))
+    assert len({bound.dashes for bound in lines.values()}) == 3
 
 
 def test_several_values_are_several_lines(command: Command, tmp_path: Path) -> None:

@@ -410,6 +410,16 @@ def test_what_is_no_number_of_a_point_is_not_imported(netpipe: Netpipe, point: s
     assert not Path("t.jsonl").exists()
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_parquet_file_may_hold_what_a_run_cannot(netpipe: Netpipe, value: float) -> None:
+    point = {"variant": ["tcp"], "pattern": ["pingpong"], "size_bytes": [8], "median_ns": [value]}
+    polars.DataFrame(point).write_parquet("t.parquet")
+    said = netpipe("import", "t.parquet")
+    assert said.code == 2
+    assert "t.parquet: row 1 is not a point: " in said.err
+    assert not Path("t.jsonl").exists()
+
+
 def test_a_name_of_digits_alone_comes_back(netpipe: Netpipe) -> None:
     Path("np.out").write_text("8 1.0 0.00001\n")
     assert netpipe("import", "np.out", "--variant", "007", "--pattern", "1").code == 0

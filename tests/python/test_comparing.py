@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from netpipe.cli import group
 from netpipe.failure import Failure
 from netpipe.findings import examples
 from netpipe.reading import Reading
+from netpipe.reading.across.between import RUNS_APART, wider
 from netpipe.reading.across.differences import differences, paces
 from netpipe.reading.across.gate import Result as Outcome
 from netpipe.reading.across.gate import gate, judged
 from netpipe.reading.across.merge import merged
 from netpipe.reading.blocks.verdicts import SizeVerdict, Word
 from netpipe.reading.estimate import Estimate, unsure
-from netpipe.records import End, Environment, Header, Rank, Run, Variant, Yardstick, encode
+from netpipe.records import End, Environment, Header, Point, Rank, Run, Variant, Yardstick, encode
 from netpipe.render import figures
 from netpipe.render.drawing.draw import drawn
 from netpipe.render.drawing.picture import NothingToDraw, Picture
@@ -202,11 +204,46 @@ def test_a_curve_that_is_gone_fails_the_check(before: Path, tmp_path: Path) -> N
     fewer = written(made({"tcp": same, "shm": same}, 3), tmp_path / "fewer.jsonl")
     done = call("check", fewer, "--baseline", before, "--slower", "all=50%")
     assert done.return_value == 1
-    assert "pipe pingpong is in the baseline and not in the run" in done.stdout
+    assert "pipe pingpong is in the baseline, and the run has none of its sizes" in done.stdout
     assert (
         call("check", fewer, "--baseline", before, "--slower", "all=50%", "--variant", "tcp").return_value
         == 0
     )
+
+
+def only(run: Run, kept: Callable[[Point], bool], path: Path) -> Path:
+    run.points[:] = filter(kept, run.points)
+    return written(run, path)
+
+
+def test_the_same_variant_at_other_sizes_is_not_compared(tmp_path: Path) -> None:
+    small = only(made({"tcp": same}, 1), lambda point: point.size_bytes < 1000, tmp_path / "small.jsonl")
+    large = only(made({"tcp": same}, 2), lambda point: point.size_bytes > 1000, tmp_path / "large.jsonl")
+    for words in (("compare", small, large), ("check", large, "--baseline", small)):
+        done = call(*words)
+        assert isinstance(done.exception, Failure)
+        assert done.exception.exit_code == 2
+        assert "the runs have no size of one variant and pattern in common" in done.exception.sentence
+
+
+def test_a_curve_that_is_there_at_other_sizes_alone_fails_the_check(before: Path, tmp_path: Path) -> None:
+    apart = made({"tcp": same, "shm": same, "pipe": same}, 3)
+    for point in apart.points:
+        point.size_bytes += point.variant == "shm"
+    done = call(
+        "check", written(apart, tmp_path / "apart.jsonl"), "--baseline", before, "--slower", "all=50%"
+    )
+    assert done.return_value == 1
+    assert "shm pingpong is in the baseline, and the run has none of its sizes" in done.stdout
+
+
+def test_the_page_says_how_much_wider_the_intervals_between_runs_are() -> None:
+    found = wider(Estimate(1.0, 0.9, 1.1))
+    said = f"from 0.90 to 1.10 around 1 becomes one from {found.low:.2f} to {found.high:.2f}"
+    page = Path(__file__).resolve().parents[2] / "docs/how-to/compare-runs.md"
+    assert RUNS_APART == 2
+    assert "twice as wide" in page.read_text()
+    assert said in " ".join(page.read_text().split())
 
 
 def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import json
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
+import polars
 import pytest
 from rich.console import Console
 from test_comparing import call
@@ -20,12 +22,24 @@ from netpipe.cli.run import command as run_command
 from netpipe.cli.run import session_of
 from netpipe.command import confirming
 from netpipe.failure import Failure
-from netpipe.findings import Confirm, Confirmed, Finding, examples, judge, rules
+from netpipe.findings import (
+    MACHINE,
+    Confirm,
+    Confirmed,
+    Finding,
+    Quantity,
+    examples,
+    judge,
+    launches_apart,
+    rules,
+)
 from netpipe.findings.curves import broken_guideline, small_buffers, with_setting, without_settings
 from netpipe.findings.experiments import outcomes, words
+from netpipe.notebook import findings
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.records import Plan, Run, encode
+from netpipe.render.evidence import evidence_texts, quantity_text
 from netpipe.render.page.page import page
 from netpipe.render.terminal.summary import print_summary
 from netpipe.session import Session
@@ -148,12 +162,58 @@ def test_findings_are_explained_with_the_experiment_that_would_confirm_them(run:
     assert "cause: A buffer that was set switches the kernel's autotuning off" in said
     assert "to confirm: netpipe run tcp:sndbuf=8k tcp --sizes 1048576 --pin 0,1" in said
     assert "1 experiment can be run: netpipe explain --confirm" in said
-    assert "about curves could not judge this run: netpipe report" in said
+    assert "rules could not judge this run; netpipe explain --all says why." in said
     (found,) = [
         one for one in json.loads(call("explain", run, "--json").stdout) if one["rule"] == "small-buffers"
     ]
     assert found["confirm"]["remedied"] == "tcp"
     assert "Small socket" not in call("explain", run, "--variant", "unix").stdout
+
+
+def test_the_evidence_is_said_with_units_and_intervals(run: Path) -> None:
+    (found,) = [one for one in small(run) if one.rule == "small-buffers"]
+    said = " ".join(call("explain", run).stdout.split())
+    assert len(found.evidence) > 1
+    texts = [f"{name.replace('_', ' ')} {quantity_text(of)}" for name, of in found.evidence.items()]
+    assert f"evidence: {' '.join('; '.join(texts).split())} " in said
+    assert quantity_text(Quantity(1020, "ns", 1010, 1030)) == "1.02 µs (1.01 to 1.03 µs)"
+
+
+def test_evidence_that_is_its_own_unit_is_named_once(tmp_path: Path) -> None:
+    run = written(launches_apart.fires(), tmp_path / "run.jsonl")
+    said = " ".join(call("explain", run).stdout.split())
+    assert "evidence: 3 launches; typical spread 0.200; " in said
+
+
+def test_of_much_evidence_the_rest_is_a_number() -> None:
+    many = {f"curve_{place}": Quantity(place, "points") for place in range(11)}
+    assert evidence_texts(many, 2) == (
+        ("curve 0", "0 points"),
+        ("curve 1", "1 points"),
+        ("and", "9 more; netpipe show --json has all"),
+    )
+    assert len(evidence_texts(many, 11)) == 11
+
+
+def test_rules_that_could_not_judge_are_grouped_by_their_reason(run: Path) -> None:
+    """Each reason is said once, with `--all` alone; rules about the machine are no part of it."""
+    judgement = judge(Reading(Run.read(run)))
+    of_the_run = [one for one in judgement.skipped if rules()[one.rule].about != MACHINE]
+    brief = call("explain", run).stdout
+    whole = call("explain", run, "--all").stdout
+    assert f"{len(of_the_run)} rules could not judge this run" in brief
+    assert f"{len(of_the_run)} rules could not judge this run:" in whole
+    listed = " ".join(whole.split())
+    for reason in {one.reason for one in of_the_run}:
+        assert listed.count(f"- {reason}: ") == 1
+        assert reason not in " ".join(brief.split())
+    titles = [rules()[one.rule].title for one in of_the_run if one.reason == NO_LIMIT]
+    assert len(titles) == 2
+    assert f"- {NO_LIMIT}: {', '.join(titles)}" in listed
+    assert len(of_the_run) < len(judgement.skipped)
+
+
+NO_LIMIT = "no layer has a setting for its eager limit"
 
 
 @pytest.mark.parametrize(
@@ -329,6 +389,24 @@ def test_a_withdrawn_finding_is_left_out_wherever_findings_are_shown(run: Path) 
     assert small(run)[0].outcome is not None
     later.write_text("no run")
     assert small(run) == []
+
+
+def test_from_python_a_finding_has_what_its_experiment_came_to(run: Path) -> None:
+    assert [row["outcome"] for row in rows_of(findings(run))] == [None]
+    assert findings(run, "withdrawn").height == 0
+    path = tried(0.5, outcomes.file_of(run, 1), confirms="0" * 32)
+    (found,) = rows_of(findings(run))
+    assert (found["outcome"], found["outcome_path"]) == ("confirmed", str(path))
+    assert found["gain"] == pytest.approx(2.0, rel=0.01)
+    tried(1.0, path, confirms="0" * 32)
+    assert rows_of(findings(run)) == []
+    (withdrawn,) = rows_of(findings(run, "withdrawn"))
+    assert withdrawn["outcome"] == "withdrawn"
+    assert findings(run, "withdrawn").columns == findings(run).columns
+
+
+def rows_of(found: polars.DataFrame) -> list[dict[str, Any]]:
+    return found.filter(polars.col("rule") == "small-buffers").to_dicts()
 
 
 def test_an_experiment_for_another_run_says_nothing_about_this_one(run: Path) -> None:

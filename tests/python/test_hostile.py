@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import synthetic
 from conftest import Netpipe
+from test_peers import OUTPUTS
 
 from netpipe import contents, records
 from netpipe.escapes import printable, printable_json
@@ -53,6 +54,7 @@ DAMAGED = {
     b'{"type":"launch","launch":"x"}': "expected `int`",
     b'{"type":"launch","launch":1e999}': "out of range",
     b'{"type":"point","variant":"tcp","pattern":"p","size_bytes":8,"median_ns":1,"bytes_per_s":-1}': ">= 0",
+    b'{"type":"point","variant":"tcp","pattern":"p","size_bytes":8,"median_ns":NaN}': "invalid character",
     b'{"type":"error","message":"\\ud800"}': "truncated",
 }
 
@@ -206,6 +208,18 @@ def fuzz_other_files(netpipe: Netpipe, seed: int, number: int) -> None:
 
 def test_other_mutated_files_end_with_a_sentence(netpipe: Netpipe) -> None:
     fuzz_other_files(netpipe, seed=1, number=8)
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_mutated_outputs_of_other_programs_end_with_a_sentence(netpipe: Netpipe, name: str) -> None:
+    """What is imported can be shown."""
+    draw = random.Random(3)
+    for _ in range(4):
+        Path("t.txt").write_bytes(with_other_bytes(OUTPUTS[name].encode(), draw))
+        Path("t.jsonl").unlink(missing_ok=True)
+        ends_well(netpipe, "import", "t.txt", "--format", name, "--size", "64", "-o", "t.jsonl")
+        if Path("t.jsonl").exists():
+            assert netpipe("show", "t.jsonl").code == 0
 
 
 @pytest.mark.deep

@@ -49,6 +49,17 @@ def test_a_finding_has_its_evidence_and_what_the_remedy_gains() -> None:
         }
 
 
+def test_rules_that_could_not_judge_say_why() -> None:
+    skipped = findings(MADE, "skipped")
+    truth = judge(Reading(MADE)).skipped
+    assert skipped.columns == ["rule", "title", "reason"]
+    assert skipped.select("rule", "reason").rows() == [(one.rule, one.reason) for one in truth]
+    assert ("posting-cost", "Cost of posting receives") in skipped.select("rule", "title").rows()
+    assert netpipe.findings(MADE, "skipped").equals(skipped)
+    with pytest.raises(ValueError, match="there are no findings 'lost'; there are found, withdrawn, skipped"):
+        findings(MADE, "lost")
+
+
 def test_the_functions_have_short_names_and_the_package_of_findings_is_still_there() -> None:
     import netpipe.findings as package
 

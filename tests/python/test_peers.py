@@ -5,6 +5,7 @@ those programs and numbers made up here; those of sockperf, iperf3 and ucx_perft
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from test_comparing import call, made, same, written
 
 from netpipe import peers
 from netpipe.failure import Failure
-from netpipe.peers import Given, NotReadable, Result, guess
+from netpipe.peers import Given, NotReadable, Number, Result, fault, guess
 from netpipe.records import Run
 
 OSU_LATENCY = """
@@ -256,6 +257,80 @@ def test_what_is_cut_off_is_left_out_and_said(text: str) -> None:
 def test_what_is_not_theirs_is_refused_with_a_sentence(name: str, text: str, sentence: str) -> None:
     with pytest.raises(NotReadable, match=sentence.replace("...", r"\.\.\.")):
         list(peers.get(name).read(text, Given()))
+
+
+OUTPUTS = {
+    "osu": OSU_LATENCY + OSU_BANDWIDTH + OSU_ALLREDUCE,
+    "imb": IMB,
+    "sockperf": SOCKPERF,
+    "ucx_perftest": UCX,
+    "iperf3": IPERF3,
+    "nccl_tests": NCCL,
+    "perftest": PERFTEST_LATENCY + PERFTEST_RATE,
+}
+# What a number may have become, by a hand, a disk or a locale.
+NOT_THEIRS = ["1.2.3", "nan", "inf", "-1", "1e999", "9" * 5000, "0", "1e308", "5e-324", "1,5", "x", ""]
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_whatever_stands_for_a_number_ends_in_a_sentence_or_in_a_number(name: str) -> None:
+    text, refused = OUTPUTS[name], 0
+    for found in re.finditer(r"\d+(?:\.\d+)?", text):
+        for word in NOT_THEIRS:
+            numbers, sentence = read_or_said(name, text[: found.start()] + word + text[found.end() :])
+            assert len(sentence) < 300
+            faults = [number for number in numbers if fault(number)]
+            refused += bool(sentence or faults)
+            for number in numbers:
+                if number not in faults:
+                    assert 0 < number.time_ns < 1e19
+                    assert 0 <= number.size_bytes < 1 << 50
+    assert refused
+
+
+def read_or_said(name: str, text: str) -> tuple[list[Number], str]:
+    """The numbers of a text, or why it has none."""
+    try:
+        return [number for one in peers.get(name).read(text, Given(64)) for number in one.numbers], ""
+    except NotReadable as why:
+        return [], str(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (UCX.replace("10.281", "10.2.81"), "'10.2.81' stands where a number should be"),
+        (UCX.replace("size: 8", f"size: {'8' * 99}"), "is too large for a number of bytes or processes"),
+        (NCCL.replace("10.50", "ten"), "'ten' stands where a number should be"),
+        (NCCL.replace("10.50", "nan"), "'nan' stands where a number should be"),
+        (SOCKPERF.replace("8.011", "8.0.11"), "'8.0.11' stands where a number should be"),
+        (SOCKPERF.replace("8.011", "0.000"), "a time at 64 bytes is not above 0"),
+        (IPERF3.replace("131072", "9" * 5000), "not whole JSON"),
+        (IPERF3.replace("131072", "9" * 50), "no length of a write"),
+        (OSU_LATENCY.replace("0.21", "1e300"), "longer than 31 years"),
+        (OSU_LATENCY.replace("1048576", "1e300"), "a size is not between 0 and 2^50 bytes"),
+        (IMB.replace("#processes = 4", f"#processes = {'4' * 40}"), "is too large for a number of"),
+    ],
+)
+def test_a_malformed_number_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    done = call("import", tmp_path / "x.txt", "--size", "64")
+    assert isinstance(done.exception, Failure)
+    assert done.exception.exit_code == 2
+    assert sentence in done.exception.sentence
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_a_column_without_a_number_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(OSU_ALLREDUCE.replace("1.20", "N/A "))
+    assert call("import", tmp_path / "x.txt").exception is None
+    first, second = Run.read(tmp_path / "x.jsonl").points
+    assert (first.min_ns, second.min_ns) == (None, 2200)
+
+
+def test_of_imb_a_table_that_lacks_a_column_is_left_out() -> None:
+    (only,), _ = read(IMB.replace("t_min[usec]", "t_low[usec]"))
+    assert only.pattern == "pingpong:buffers=apart"
 
 
 def test_an_import_knows_the_program_and_says_what_its_numbers_are(tmp_path: Path) -> None:

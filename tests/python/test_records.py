@@ -250,7 +250,7 @@ def test_what_is_no_run_is_not_renamed(tmp_path: Path) -> None:
     assert path.read_text() == "dear diary\n"
 
 
-@pytest.mark.parametrize("value", ["1e19", "1e999", "-1e19"])
+@pytest.mark.parametrize("value", ["1e19", "1e999", "-1e19", "NaN", "Infinity", "nan", "null"])
 def test_a_time_that_cannot_be_is_damage(tmp_path: Path, value: str) -> None:
     path = tmp_path / "run.jsonl"
     point = f'{{"type":"point","variant":"tcp","pattern":"pingpong","size_bytes":8,"median_ns":{value}}}\n'

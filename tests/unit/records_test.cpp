@@ -129,6 +129,19 @@ TEST(Records, OfAVariantSayWhereItReallyStands) {
   EXPECT_TRUE(has(found, R"("launch_s":0.5)")) << found;
 }
 
+TEST(Records, OfAVariantSayWhatItsLayerCounts) {
+  Layer layer;
+  layer.name = layer.version = "some";
+  Variant variant;
+  variant.module = &layer;
+  EXPECT_TRUE(has(variant_record(0, variant, {}), R"("counted":{},)"));
+  layer.keep_counters({{"retransmits", "1", "", NP_COUNTS_UP}, {"rtt_us", "us", "", NP_GAUGE}});
+  const std::string record = variant_record(0, variant, {});
+  EXPECT_TRUE(
+      has(record, R"("counted":{"retransmits":{"unit":"1","gauge":false},"rtt_us":{"unit":"us","gauge":true}},)"))
+      << record;
+}
+
 TEST(Records, OfSomethingSkippedHaveASizeOrNone) {
   EXPECT_EQ(skipped_record(0, "tcp", "put", std::nullopt, "why"),
             R"({"type":"skipped","launch":0,"variant":"tcp","pattern":"put","size_bytes":null,"reason":"why"})");

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="With --confirm: for each experiment  [default: 5]",
 )
+@click.option(
+    "--all",
+    "reasons",
+    is_flag=True,
+    help="Also say why rules could not judge the run, a line for each reason.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(
     run: Path,
@@ -39,6 +45,7 @@ def command(
     patterns: tuple[str, ...],
     confirm: bool,
     budget: float,
+    reasons: bool,
     as_json: bool,
 ) -> int:
     """Explain RUN: what costs time, why, and what to do.
@@ -49,7 +56,7 @@ def command(
     With --confirm the experiments are run as RUN was, with its hosts, pinning and launches. Their runs are kept beside
     RUN (run.confirm-1.jsonl), and every command that shows findings of RUN reads them.
     """
-    from netpipe.findings import CURVES, MACHINE, judge, rules
+    from netpipe.findings import MACHINE, judge, rules
     from netpipe.reading import Reading
     from netpipe.records import Run
 
@@ -76,8 +83,8 @@ def command(
     from netpipe.render.terminal.explain import print_explained
     from netpipe.render.terminal.rows import console
 
-    skipped = [one for one in judgement.skipped if known[one.rule].about == CURVES]
-    print_explained(console(), found, confirm, len(withdrawn), skipped)
+    skipped = [one for one in judgement.skipped if known[one.rule].about != MACHINE]
+    print_explained(console(), found, confirm, len(withdrawn), skipped, reasons)
     return 0
 
 

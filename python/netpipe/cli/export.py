@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     type=click.Choice(TABLES),
     default="points",
     show_default=True,
-    help="One row per size and launch (points), per size with the numbers of the whole run (sizes), or per rank or "
-    "pair with a time of its own (cells).",
+    help="One row per size and launch (points), per size with the numbers of the whole run (sizes), per rank or "
+    "pair with a time of its own (cells), or per size, launch and counter of the layer (counters).",
 )
 def command(
     run: str,
@@ -141,7 +141,7 @@ def exported(
 ) -> bytes:
     """The chosen points in a format. Raises Failure (2) when there are none, or the format cannot hold them."""
     from netpipe.reading import Reading
-    from netpipe.render.export import npout, table, whole
+    from netpipe.render.export import counters, npout, table, whole
 
     points = choose(run, variants, patterns, launch)
     if which == "sizes":
@@ -156,6 +156,10 @@ def exported(
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"
         )
+    if which == "counters" and form in table.FORMATS:
+        if not any(point.counters for point in points):
+            raise Failure(USAGE, "no chosen point has counters: its layer counts nothing, or it was imported")
+        return counters.write(run, points, form)
     if form == OSU:
         one_curve(points, "an OSU table")
         return osu_table(Reading(run), points[0], which)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,6 +127,8 @@ def read_peer(
         name = f"{variant}:ranks={one.ranks}" if len(ranks) > 1 and one.ranks else variant
         points = []
         for number in one.numbers:
+            if wrong := peers.fault(number):
+                raise Failure(USAGE, f"{path}: {wrong}")
             key = (name, one.pattern, number.size_bytes)
             if key in seen:
                 raise Failure(
@@ -140,12 +143,12 @@ def read_peer(
                     size_bytes=number.size_bytes,
                     median_ns=number.time_ns,
                     bytes_per_s=number.bytes_per_s,
-                    mean_ns=number.mean_ns,
-                    min_ns=number.min_ns,
-                    max_ns=number.max_ns,
-                    p90_ns=number.p90_ns,
-                    p99_ns=number.p99_ns,
-                    p999_ns=number.p999_ns,
+                    mean_ns=known(number.mean_ns),
+                    min_ns=known(number.min_ns),
+                    max_ns=known(number.max_ns),
+                    p90_ns=known(number.p90_ns),
+                    p99_ns=known(number.p99_ns),
+                    p999_ns=known(number.p999_ns),
                 )
             )
         curves.append((one.source, points))
@@ -154,10 +157,15 @@ def read_peer(
     return curves, given.notes
 
 
+def known(value: float | None) -> float | None:
+    """None for a column in which the program printed N/A."""
+    return None if value is None or math.isnan(value) else value
+
+
 def size_of(text: str) -> int:
     """64 or 64k in bytes. Raises Failure (2)."""
     size = bytes_of(text)
-    if size is None or size >= 1 << 50:
+    if size is None or size >= peers.MOST_BYTES:
         raise Failure(USAGE, f"--size {text} is not a number of bytes; write 64 or 64k")
     return size
 

@@ -58,7 +58,10 @@ def compared_runs(
         for label, run in zip(labels[1:], runs[1:], strict=True)
     )
     first, *rest = map(_curves, runs)
-    missing = tuple(tuple(name for name in first if name not in curves) for curves in rest)
+    missing = tuple(
+        tuple(name for name, sizes in first.items() if sizes.isdisjoint(curves.get(name, ())))
+        for curves in rest
+    )
     if any(one.variants_differ for one in found):
         missing = tuple(() for _ in missing)  # one curve each, compared whatever their names are
     seen = {one.variant for one in found} | {merge.name_of(one.label) for one in found}
@@ -96,8 +99,12 @@ def _sources(runs: Sequence[Run], labels: Sequence[str], variants: Collection[st
                 yield f"{opened.variant} in {label} is imported; {source}"
 
 
-def _curves(run: Run) -> dict[str, None]:
-    return dict.fromkeys(f"{point.variant} {point.pattern}" for point in run.points)
+def _curves(run: Run) -> dict[str, set[int]]:
+    """Each curve with its sizes."""
+    found: dict[str, set[int]] = {}
+    for point in run.points:
+        found.setdefault(f"{point.variant} {point.pattern}", set()).add(point.size_bytes)
+    return found
 
 
 def nothing_common(curves: Sequence[Collection[str]]) -> str:

@@ -290,8 +290,8 @@ def again(reading: Reading, *options: str) -> str | None:
 
 
 class _Callable(ModuleType):
-    def __call__(self, run: object) -> object:
-        return importlib.import_module("netpipe.notebook").findings(run)
+    def __call__(self, run: object, kind: str = "found") -> object:
+        return importlib.import_module("netpipe.notebook").findings(run, kind)
 
 
 sys.modules[__name__].__class__ = _Callable

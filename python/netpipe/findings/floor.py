@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from netpipe.findings import NOTE, Finding, Quantity, examples, quantity, rule
+from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate, ratio, unsure
 from netpipe.records import Run
@@ -69,7 +69,10 @@ def floors(reading: Reading) -> tuple[Floor, ...]:
 @rule("harness-floor", "Harness floor", needs=("points", "idle"))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires for curves of which the harness takes more than a tenth at any size."""
-    for floor in floors(reading):
+    found = floors(reading)
+    if not found:
+        raise CannotJudge("no layer was measured at a size and with a pattern of the idle module")
+    for floor in found:
         if floor.to_bytes is None:
             continue
         yield Finding(

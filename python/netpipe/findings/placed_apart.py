@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netpipe.findings import AS_RECORDED, WARNING, Finding, Quantity, again, examples, rule
+from netpipe.findings import AS_RECORDED, WARNING, CannotJudge, Finding, Quantity, again, examples, rule
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run, Variant
 from netpipe.units import counted, listed
@@ -21,6 +21,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
         cpus = tuple((rank.host, rank.cpu) for rank in opened.ranks if rank.cpu is not None)
         if cpus and len(cpus) == len(opened.ranks):
             placed.setdefault(opened.variant, {}).setdefault(cpus, []).append(opened.launch)
+    if not placed:
+        raise CannotJudge("the ranks did not record their processors")
     moved = {variant: places for variant, places in placed.items() if len(places) > 1}
     if not moved:
         return

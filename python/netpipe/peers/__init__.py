@@ -105,6 +105,48 @@ MEGA = 1e6  # bytes in a MB of OSU, and
 MEBI = 2.0**20  # of IMB, perftest and ucx_perftest
 
 
+MOST_BYTES = 1 << 50  # of a message
+MOST_NS = 1e18  # 31 years: a record has no longer time
+MOST_PER_S = 1e30
+MOST_DIGITS = 15  # of a whole number
+
+
+def real(text: str) -> float:
+    """A number as a program prints it. Raises NotReadable for what is none, and for one that is not finite."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise NotReadable(f"{_short(text)} stands where a number should be")
+    return value
+
+
+def whole(text: str) -> int:
+    """Digits as a number. Raises NotReadable for more than any number of bytes or processes has."""
+    if len(text) > MOST_DIGITS:
+        raise NotReadable(f"{_short(text)} is too large for a number of bytes or processes")
+    return int(text)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+
+
+def fault(number: Number) -> str:
+    """Why no record can hold it, in words; empty: one can. What is not known is None or not a number."""
+    size = number.size_bytes
+    if not 0 <= size < MOST_BYTES:
+        return "a size is not between 0 and 2^50 bytes"
+    times = (number.mean_ns, number.min_ns, number.max_ns, number.p90_ns, number.p99_ns, number.p999_ns)
+    known = [time for time in times if time is not None and not math.isnan(time)]
+    if not 0 < number.time_ns <= MOST_NS or not all(0 <= time <= MOST_NS for time in known):
+        return f"a time at {size} bytes is not above 0, or is longer than 31 years"
+    if number.bytes_per_s is not None and not 0 <= number.bytes_per_s <= MOST_PER_S:
+        return f"the rate at {size} bytes is none that a link can have"
+    return ""
+
+
 def numbers_of(line: str) -> list[float] | None:
     """The columns of a line that holds nothing but finite numbers (N/A stands for none: nan)."""
     words = line.split()

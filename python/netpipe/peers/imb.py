@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from netpipe.peers import MEGA, US, Given, NotReadable, Number, Result, numbered, peer, rows, timed
+from netpipe.peers import MEGA, US, Given, NotReadable, Number, Result, numbered, peer, rows, timed, whole
 
 NAME = re.compile(r"^# Benchmarking (\S+)")
 RANKS = re.compile(r"^# #processes = (\d+)")
@@ -42,13 +42,13 @@ def read(text: str, given: Given) -> Iterator[Result]:
 
 
 def _one(name: str, lines: list[tuple[int, str]], given: Given) -> Result:
-    ranks = next((int(found[1]) for _, line in lines if (found := RANKS.match(line))), None)
+    ranks = next((whole(found[1]) for _, line in lines if (found := RANKS.match(line))), None)
     columns = next((found[1].split() for _, line in lines if (found := COLUMNS.match(line))), [])
     numbers: list[Number | None] = []
     if "t[usec]" in columns:
         at = 2 + columns.index("t[usec]")
         numbers = [timed(row[0], row[at], mean_ns=row[at] * US) for row in rows(lines, at + 1, given)]
-    elif "t_avg[usec]" in columns:
+    elif {"t_min[usec]", "t_max[usec]", "t_avg[usec]"} <= set(columns):
         least, most, mean = (2 + columns.index(f"t_{which}[usec]") for which in ("min", "max", "avg"))
         numbers = [
             timed(row[0], row[mean], mean_ns=row[mean] * US, min_ns=row[least] * US, max_ns=row[most] * US)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from netpipe.peers import US, Given, NotReadable, Number, Result, numbered, peer
+from netpipe.peers import US, Given, NotReadable, Number, Result, numbered, peer, real, whole
 
 ROW = re.compile(r"^\s*(\d+)\s+\d+\s+(\w+)\s+(\w+)\s+(-?\d+)\s+(.*)")
 RANK = re.compile(r"^#\s+Rank\s+(\d+)", re.MULTILINE)
@@ -32,9 +32,9 @@ def read(text: str, given: Given) -> Iterator[Result]:
         for into, part in ((out, values[:4]), (within, values[4:8])):
             if len(part) < 3 or "N/A" in part[:3]:
                 continue
-            time, rate = float(part[0]) * US, float(part[1]) * 1e9
+            time, rate = real(part[0]) * US, real(part[1]) * 1e9
             if time > 0:
-                into.append(Number(int(row[1]), time, rate or None, mean_ns=time))
+                into.append(Number(whole(row[1]), time, rate or None, mean_ns=time))
     if not out and not within:
         raise NotReadable("it has no row of size, count, type, operation and root")
     if out:

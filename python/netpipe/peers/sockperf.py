@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from netpipe.peers import ESCAPES, US, Given, NotReadable, Number, Result, peer
+from netpipe.peers import ESCAPES, US, Given, NotReadable, Number, Result, peer, real
 
 LATENCY = re.compile(r"avg-(?:latency|lat)=\s*([\d.]+)|Latency is ([\d.]+) usec")
 PERCENTILE = re.compile(r"percentile ([\d.]+)\s*=\s*([\d.]+)")
@@ -22,16 +22,16 @@ def read(text: str, given: Given) -> Iterator[Result]:
             "sockperf does not print the size of its messages; give it with --size (its default is 14)"
         )
     plain = ESCAPES.sub("", text)
-    percentiles = {float(which): float(value) * US for which, value in PERCENTILE.findall(plain)}
+    percentiles = {real(which): real(value) * US for which, value in PERCENTILE.findall(plain)}
     if rate := RATE.search(plain):
-        messages = float(rate[1])
+        messages = real(rate[1])
         if not messages > 0:
             raise NotReadable("it has no rate above 0")
         number = Number(given.size_bytes, 1e9 / messages, given.size_bytes * messages or None)
         yield Result("stream", "sockperf throughput: messages sent a second", [number])
         return
     mean = LATENCY.search(plain)
-    extremes = {which: float(value) * US for which, value in EXTREME.findall(plain)}
+    extremes = {which: real(value) * US for which, value in EXTREME.findall(plain)}
     if mean is None or 50.0 not in percentiles:
         raise NotReadable(
             "it has neither a message rate nor a latency with its median; was sockperf interrupted?"
@@ -44,8 +44,8 @@ def read(text: str, given: Given) -> Iterator[Result]:
             Number(
                 given.size_bytes,
                 middle,
-                given.size_bytes / middle * 1e9 if given.size_bytes else None,
-                mean_ns=float(mean[1] or mean[2]) * US,
+                given.size_bytes / middle * 1e9 if given.size_bytes and middle else None,
+                mean_ns=real(mean[1] or mean[2]) * US,
                 min_ns=extremes.get("MIN"),
                 max_ns=extremes.get("MAX"),
                 p90_ns=percentiles.get(90.0),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from netpipe.peers import MEBI, US, Given, NotReadable, Number, Result, numbered, peer
+from netpipe.peers import MEBI, US, Given, NotReadable, Number, Result, numbered, peer, real, whole
 
 FINAL = re.compile(r"^Final:\s+(.*)")
 SIZE = re.compile(r"Message size:\s*(\d+)")
@@ -21,7 +21,7 @@ def read(text: str, given: Given) -> Iterator[Result]:
     found = False
     for _, line in numbered(text, given):
         if said := SIZE.search(line):
-            size = int(said[1])
+            size = whole(said[1])
         if (said := TEST.search(line)) and line.lstrip("| ").startswith("Test"):
             test = said[1].lower()
         if "(usec)" in line:
@@ -33,7 +33,7 @@ def read(text: str, given: Given) -> Iterator[Result]:
                 continue
             if size is None:
                 raise NotReadable("its client does not print the size of the messages; give it with --size")
-            yield _one(size, test, "latency" in columns, [float(word) for word in words])
+            yield _one(size, test, "latency" in columns, [real(word) for word in words])
             found = True
     if not found:
         raise NotReadable("it has no line 'Final:', so the test did not end")

@@ -28,6 +28,7 @@ from netpipe.records.lines import SCHEMA, Run, decode, encode, read
 from netpipe.records.parts import (
     Buffers,
     Cell,
+    Counted,
     Histogram,
     Measure,
     NotARun,
@@ -46,6 +47,7 @@ __all__ = [
     "AnyRecord",
     "Buffers",
     "Cell",
+    "Counted",
     "Counters",
     "End",
     "Environment",

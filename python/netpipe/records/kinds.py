@@ -12,6 +12,7 @@ from netpipe.columns import check, flat, measure_columns
 from netpipe.records.parts import (
     Buffers,
     Cell,
+    Counted,
     Decoded,
     Histogram,
     Int,
@@ -108,12 +109,13 @@ class Variant(Record, kw_only=True, tag="variant"):
     below: str | None = None
     adds: str | None = None
     idle: bool | None = None  # it touches no byte: netpipe itself is measured; None: an older file
+    counted: dict[str, Counted] = {}  # by the name of a counter of its layer; none in older files
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
 
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()
-        del whole["ranks"]
+        del whole["ranks"], whole["counted"]
         for rank in self.ranks:
             yield whole | flat(msgspec.to_builtins(rank))
 
@@ -220,7 +222,7 @@ class Point(Record, kw_only=True, tag="point"):
     histogram: Histogram | None = None
     visits: Visits | None = None
     measures: list[Measure] = []
-    counters: dict[str, int] = {}  # over all visits and ranks; of gauges the largest value
+    counters: dict[str, Int] = {}  # over all visits and ranks; of gauges the largest value
     cells: list[Cell] = []
 
     exploded: ClassVar[dict[str, Any]] = {"measures": None, "visits": None, "cells": list[Cell]}

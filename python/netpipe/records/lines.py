@@ -32,7 +32,7 @@ from netpipe.records.kinds import (
     Variant,
     Yardstick,
 )
-from netpipe.records.parts import NotARun, said, told
+from netpipe.records.parts import Counted, NotARun, said, told
 
 SCHEMA = 1  # rises when a field changes its meaning
 
@@ -218,6 +218,13 @@ class Run:
             if isinstance(record, Plan):
                 self.end = None  # the run was continued
             getattr(self, self._places[type(record)]).append(record)
+
+    @property
+    def counted(self) -> dict[str, dict[str, Counted]]:
+        """By variant and the name of a counter. Without variants whose layer counts nothing, and those of older files,
+        which say nothing of their counters.
+        """
+        return {one.variant: one.counted for one in self.variants if one.counted}
 
     def body(self) -> list[Record]:
         """All records but the first and the last of the file, those of one type together."""

@@ -82,6 +82,13 @@ class Rank(msgspec.Struct, kw_only=True):
     barrier_resident_bytes: Int | None = None  # the same when all ranks had met in a barrier
 
 
+class Counted(msgspec.Struct, kw_only=True):
+    """What a number in `counters` of points and samples is; the module that counts says so."""
+
+    unit: str = ""  # 1, bytes, us, bytes/s, ...
+    gauge: bool = False  # a value at the end of each visit, of which the largest counts; False: visits add up
+
+
 class Histogram(msgspec.Struct, kw_only=True):
     resolution: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # bucket width over its lower edge
     low_ns: list[Ns] = []  # lower edges, per operation

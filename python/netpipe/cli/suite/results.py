@@ -216,7 +216,7 @@ def _check(came: Made, chosen: Chosen) -> None:
     failed = [one for one in results if one.result in (Result.FAILED, Result.BETTER)]
     several = len({one.pattern for one in results}) > 1
     said = [sentence(one, several) for one in failed] + [
-        f"{one} is in the baseline and not in the run" for one in gone
+        f"{one} is in the baseline, and the run has none of its sizes" for one in gone
     ]
     undecided = sum(one.result is Result.UNDECIDED for one in results)
     against = f"against {name or file}"

@@ -29,9 +29,12 @@ def judge(reading: Reading) -> Iterator[Finding]:
     caches = _caches(reading)
     if not caches:
         raise CannotJudge("no host recorded the caches of its processors")
-    for one in opened(reading):
-        if one.module not in COPIES:
-            continue
+    copies = [one for one in opened(reading) if one.module in COPIES]
+    if not copies:
+        raise CannotJudge(f"no layer that only copies memory was measured (netpipe run {COPIES[0]})")
+    if not any(_places(one, bytes_) for one in copies for bytes_ in caches.values()):
+        raise CannotJudge(f"{COPIES[0]} has no sizes with an interval both inside and outside of a cache")
+    for one in copies:
         found = [
             (falls, level, bytes_, inside, outside)
             for level, bytes_ in caches.items()
@@ -74,8 +77,8 @@ def _caches(reading: Reading) -> dict[int, int]:
 Place = tuple[int, Estimate]
 
 
-def _fall(one: Opened, cache: int) -> tuple[Estimate, Place, Place] | None:
-    """How many times as fast messages inside of a cache are as those outside, and where."""
+def _places(one: Opened, cache: int) -> tuple[list[Place], list[Place]] | None:
+    """The sizes with their rates that are inside of a cache (bytes), and those outside; None where either lacks."""
     rates = [
         (at.size_bytes, at.rate_bytes_per_s) for at in one.curve.points if at.rate_bytes_per_s is not None
     ]
@@ -85,8 +88,15 @@ def _fall(one: Opened, cache: int) -> tuple[Estimate, Place, Place] | None:
         return [(size, rate) for size, rate in rates if low <= size <= high and rate.known]
 
     inside, outside = of(INSIDE), of(OUTSIDE)
-    if not inside or not outside:
+    return (inside, outside) if inside and outside else None
+
+
+def _fall(one: Opened, cache: int) -> tuple[Estimate, Place, Place] | None:
+    """How many times as fast messages inside of a cache are as those outside, and where."""
+    places = _places(one, cache)
+    if places is None:
         return None
+    inside, outside = places
     best, worst = max(inside, key=lambda at: at[1].low), min(outside, key=lambda at: at[1].high)
     falls = ratio(best[1], worst[1])
     return (falls, best, worst) if best[1].low > FALLS * worst[1].high else None

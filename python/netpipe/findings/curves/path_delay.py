@@ -20,7 +20,7 @@ OF_LATENCY = 0.5
 @rule("path-delay", "A long path", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the shortest round trip that TCP saw is long, and half of it is most of a small message's time."""
-    counted = False
+    counted = judged = False
     for one in opened(reading):
         round_trips = [
             point.counters["min_rtt_us"]
@@ -32,6 +32,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         place = latency_place(one.curve.points)
         if not round_trips or place is None or one.curve.pattern != "pingpong":
             continue
+        judged = True
         at, rtt_us = one.curve.points[place], min(round_trips)
         share = rtt_us * 1e3 / 2 / at.time_ns.value
         if rtt_us < LEAST_RTT_US or share < OF_LATENCY:
@@ -50,8 +51,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="keep more messages on their way (pattern window), send fewer and larger ones, and give sockets "
             "buffers above rate x round-trip time",
         )
-    if not counted:
-        raise CannotJudge("no layer counted round trips")
+    if not judged:
+        lacking = "no pingpong of a layer that counts round trips was measured"
+        raise CannotJudge(lacking if counted else "no layer counted round trips")
 
 
 def fires() -> Run:

@@ -19,17 +19,19 @@ USED = 0.6  # of the shaper's rate: from here on it is what limits the curve
 @rule("rate-limit", "A shaper limits the rate", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the interface of a curve has a queue discipline with a rate, and the curve comes near it."""
-    judged = False
+    judged = among_many = False
     for one in opened(reading):
         used = [(name, facts) for name, facts in interfaces(reading, one) if facts.text("qdisc.kind")]
-        judged = judged or bool(used)
         limits = {
             (facts.number("qdisc.bits_per_s") or 0) / 8: (name, facts.text("qdisc.kind") or "")
             for name, facts in used
             if facts.text("qdisc.kind") in SHAPERS and facts.number("qdisc.bits_per_s")
         }
-        # Of more hosts than two the rate is that of several interfaces together.
-        if not limits or not len(one.curve.points) or len(one.hosts) > 2:
+        if limits and len(one.hosts) > 2:
+            among_many = True
+            continue
+        judged = judged or bool(used)
+        if not limits or not len(one.curve.points):
             continue
         limit = min(limits)
         name, kind = limits[limit]
@@ -50,6 +52,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="A queue discipline (traffic control) limits the interface below what the link can do.",
             remedy=f"tc qdisc show dev {name}; without the limit: tc qdisc del dev {name} root",
         )
+    if not judged and among_many:
+        raise CannotJudge("among more than two hosts a rate is that of several interfaces together")
     if not judged:
         raise CannotJudge("no host recorded the queue discipline of a network interface that was used")
 

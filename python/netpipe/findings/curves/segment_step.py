@@ -31,6 +31,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     known = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
     if not any(map(segment_of, known.values())):
         raise CannotJudge("no layer recorded how much a packet carries")
+    if all(point.visits is None for point in reading.run.points):
+        raise CannotJudge("the run did not record its visits")
     for step, packets in _found(reading, known):
         one = known[step.variant, step.pattern]
         segment = segment_of(one)

@@ -16,5 +16,5 @@ class Compared:
     first: str  # the label of the first run, or the first variant
     others: tuple[Other, ...]  # the label of each other one, and what else differs from the first
     between: tuple[Between, ...]  # never empty
-    missing: tuple[tuple[str, ...], ...]  # of each other run: curves of the first that it lacks
+    missing: tuple[tuple[str, ...], ...]  # of each other run: curves of the first of which it has no size
     sources: tuple[str, ...] = ()  # of curves that were imported: what their numbers are

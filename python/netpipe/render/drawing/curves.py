@@ -31,6 +31,9 @@ _LABELS = {
 }
 
 
+Model = tuple[Theory, theory.Traffic]  # and of which messages it speaks
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A bound before it is drawn: the best rate, the shortest time or the whole of the layer below."""
@@ -67,7 +70,7 @@ def panel(
     y_log: bool,
     lines: tuple[Line, ...],
     bounds: Sequence[Level],
-    models: Sequence[Theory] = (),
+    models: Sequence[Model] = (),
 ) -> list[Panel]:
     """Lines and bounds inside axes that hold all lines."""
     sizes = [size for line in lines for size in line.size_bytes if size > 0]
@@ -180,35 +183,44 @@ def levels(scope: Scope) -> tuple[Level, ...]:
     return tuple(found)
 
 
-def theories(scope: Scope) -> tuple[Theory, ...]:
-    """The models that were given, where there is a curve of the pattern that they speak of."""
-    alone = any(member.pattern.partition(":")[0] == theory.PATTERN for member in scope.members)
+def theories(scope: Scope) -> tuple[Model, ...]:
+    """The models that were given, once for each kind of traffic among the curves. Curves of several pairs of ranks are
+    left out: nobody knows which of them share the link.
+    """
+    kinds = dict.fromkeys(
+        kind
+        for member in scope.members
+        if (kind := theory.traffic(member.pattern)) is not None
+        and round(member.moved) in (0, kind.directions)
+    )
     found = {one.theory: one for reading in scope.readings for one in theory.of(reading.run)}
-    return tuple(found.values()) if alone else ()
+    return tuple((one, kind) for one in found.values() for kind in kinds)
 
 
-def _ends(model: Theory, sizes: Sequence[int]) -> tuple[Level, Level]:
+def _ends(model: Model, sizes: Sequence[int]) -> tuple[Level, Level]:
     """What the axes have room for: its shortest time and its best rate."""
+    of, kind = model
     return (
-        Level("", "time", theory.time_ns(model, min(sizes))),
-        Level("", "rate", theory.rate_bytes_per_s(model, max(sizes))),
+        Level("", "time", theory.time_ns(of, min(sizes), kind)),
+        Level("", "rate", theory.rate_bytes_per_s(of, max(sizes), kind)),
     )
 
 
-def _model(model: Theory, place: int, x: Axis, y: Axis, sizes: Sequence[int]) -> Bound:
+def _model(model: Model, place: int, x: Axis, y: Axis, sizes: Sequence[int]) -> Bound:
     """The part of the model inside the axes, over the sizes that were measured."""
+    of, kind = model
     quantities: dict[str, Callable[[float], float]] = {
         "size": lambda size: size,
-        "time": lambda size: theory.time_ns(model, size),
-        "rate": lambda size: theory.rate_bytes_per_s(model, size),
+        "time": lambda size: theory.time_ns(of, size, kind),
+        "rate": lambda size: theory.rate_bytes_per_s(of, size, kind),
     }
     points = [
         (quantities[x.quantity](size), quantities[y.quantity](size))
-        for size in theory.sizes(model, min(sizes), max(sizes))
+        for size in theory.sizes(of, min(sizes), max(sizes))
     ]
     inside = [(a, b) for a, b in points if x.holds(a) and y.holds(b)]
     ways = tuple(a for a, _ in inside), tuple(b for _, b in inside)
-    return Bound(theory.label(model), theory.NAME, *ways, model=place)
+    return Bound(theory.label(of, kind), theory.NAME, *ways, model=place)
 
 
 def _axis(quantity: str, log: bool, values: Sequence[float], bounds: Sequence[Level]) -> Axis:

@@ -8,4 +8,4 @@ OF_ENDING = {".csv": "csv", ".parquet": "parquet", ".json": "json"}
 OSU = "osu"  # exported by curve; imported by netpipe.peers
 IMB = "imb"  # exported by variant; the same
 GOAL = "goal"  # the only one of profiles
-TABLES = ("points", "sizes", "cells")  # of export
+TABLES = ("points", "sizes", "cells", "counters")  # of export

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of a run as a table in CSV, Parquet and JSON, written and read: one row a point, one column a field of the
-`point` record (docs/reference/record.md), three columns a measure. Two more tables are only written: one row a size
-with all launches together (whole.py), and one row a rank or pair.
+`point` record (docs/reference/record.md), three columns a measure. Three more tables are only written: one row a size
+with all launches together (whole.py), one row a rank or pair, and one row a counter (counters.py).
 
 JSON is a list with an object a row; the measures of a point are under `measures`, as in the record. CSV has no room for
 histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
@@ -44,11 +44,21 @@ def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
     """The contents of the file."""
     chosen = list(points)
     if form == "json":
-        text = msgspec.json.format(msgspec.json.encode(_objects(chosen, table)), indent=1).decode()
-        return printable_json(text).encode() + b"\n"
+        return as_json(_objects(chosen, table))
     made = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if table == "sizes":
         made = made.select(*SIZES, *(name for name in made.columns if name.startswith(MEASURE)))
+    return as_table(made, form)
+
+
+def as_json(rows: list[dict[str, Any]]) -> bytes:
+    """A list of objects."""
+    text = msgspec.json.format(msgspec.json.encode(rows), indent=1).decode()
+    return printable_json(text).encode() + b"\n"
+
+
+def as_table(made: polars.DataFrame, form: str) -> bytes:
+    """A data frame as CSV or Parquet."""
     if form == "csv":
         return printable(_plain(made).write_csv()).encode()
     file = io.BytesIO()

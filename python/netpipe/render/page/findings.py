@@ -6,17 +6,16 @@ could not judge.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from netpipe.findings import Finding, Judgement, Quantity, most_important, rules
+from netpipe.findings import Finding, Judgement, most_important, rules
 from netpipe.findings.experiments.outcomes import outcome_text, withdrawn_text
-from netpipe.units import limits_text, listed, measure_text, size_text
+from netpipe.render.evidence import evidence_texts
+from netpipe.units import listed, size_text
 
 MOST_OF_A_RULE = 12  # `netpipe show --json` has all
 MOST_EVIDENCE = 40  # of a finding
-KNOWN_UNITS = ("ns", "1", "1/s", "bytes/s", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,8 @@ def section(judgement: Judgement, several_hosts: bool) -> Section:
 
     def shown(found: Finding, also: str = "") -> Shown:
         outcome = outcome_text(found.outcome) if found.outcome else ""
-        return Shown(found, found.host if several_hosts else None, _evidence(found.evidence), outcome, also)
+        evidence = evidence_texts(found.evidence, MOST_EVIDENCE)
+        return Shown(found, found.host if several_hosts else None, evidence, outcome, also)
 
     important = most_important(judgement.findings)
     rest = [found for found in judgement.findings if found not in important]
@@ -86,25 +86,3 @@ def _also(found: Finding, rest: Sequence[Finding], several_hosts: bool) -> str:
     same = [one for one in rest if one.rule == found.rule]
     names = dict.fromkeys(one.variant or (one.host if several_hosts else None) for one in same)
     return listed(name for name in names if name and name != found.variant)
-
-
-def _evidence(evidence: Mapping[str, Quantity]) -> tuple[tuple[str, str], ...]:
-    texts = [
-        (name.replace("_", " "), quantity_text(quantity))
-        for name, quantity in islice(evidence.items(), MOST_EVIDENCE)
-    ]
-    more = len(evidence) - len(texts)
-    return (*texts, *([("and", f"{more} more; netpipe show --json has all")] if more else []))
-
-
-def quantity_text(quantity: Quantity) -> str:
-    """ "1.02 µs (1.01 to 1.03 µs)"; counts without decimals."""
-
-    def text(value: float) -> str:
-        if quantity.unit in KNOWN_UNITS:
-            return measure_text(value, quantity.unit)
-        return f"{value:g} {quantity.unit}"
-
-    if quantity.low is None or quantity.high is None or quantity.low == quantity.high:
-        return text(quantity.value)
-    return f"{text(quantity.value)} ({limits_text(quantity.low, quantity.high, text)})"

@@ -26,8 +26,8 @@ from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_of_each_kind, loss_sentence
 from netpipe.render.next_step import next_step
 from netpipe.render.openings import remark
+from netpipe.render.page import counters, library, loggp, openings, pieces
 from netpipe.render.page import findings as page_findings
-from netpipe.render.page import library, loggp, openings, pieces
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.block import block, packed
 from netpipe.render.page.patterns import sections
@@ -124,7 +124,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         (layer, summary.pattern not in folded and (summary.variant, summary.pattern) in answered)
         for layer, summary in zip(_layers(scope, summaries, several, words), summaries, strict=True)
     ]
-    opened = reading.openings
+    opened, counted = reading.openings, run.counted
     shown_losses = [loss for loss in lost if shown.curve(loss.variant, loss.pattern)]
     return {
         "title": title or _title(reading),
@@ -162,6 +162,12 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
             )
             for curve, summary in zip(tabled, summaries, strict=True)
         ],
+        "counters": [
+            (f"{curve.variant}, {curve.pattern}" if several else curve.variant, made)
+            for curve in tabled
+            if (made := counters.table(curve, counted.get(curve.variant, {}))) is not None
+        ],
+        "counters_remark": counters.REMARK,
         "plan": page_tables.plan_table(run),
         "options": page_tables.options_table(run, shown.name),
         "settings": page_tables.settings_table(run, shown.name),

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from netpipe.findings import Finding, Skipped, rules
 from netpipe.findings.experiments.outcomes import outcome_text, withdrawn_text
+from netpipe.render.evidence import evidence_texts
 from netpipe.render.terminal.findings import MARKS
 from netpipe.render.terminal.rows import print_paragraph
 from netpipe.units import counted, sentence
@@ -14,14 +16,20 @@ from netpipe.units import counted, sentence
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.findings import Finding, Skipped
+MOST_EVIDENCE = 8  # numbers of a finding
 
 
 def print_explained(
-    out: Console, found: Sequence[Finding], confirmed: bool, withdrawn: int, skipped: Sequence[Skipped]
+    out: Console,
+    found: Sequence[Finding],
+    confirmed: bool,
+    withdrawn: int,
+    skipped: Sequence[Skipped],
+    reasons: bool,
 ) -> None:
     """The worst first. `confirmed`: the experiments have just been run, so what was withdrawn is shown, faint.
-    `withdrawn` is how many are left out, and `skipped` are rules about curves: a line for each of the two.
+    `withdrawn` is how many are left out: one line. `skipped` are rules that could not judge: one line, or with
+    `reasons` one for each reason.
     """
     if not found:
         print_paragraph(out, "·", "bold", "nothing was found that costs time or makes a number doubtful")
@@ -33,16 +41,32 @@ def print_explained(
     if withdrawn:
         print_paragraph(out, "·", "dim", withdrawn_text(withdrawn))
     if skipped:
-        several = counted(len(skipped), "rule")
-        text = f"{several} about curves could not judge this run: netpipe report and netpipe show --json say why."
-        print_paragraph(out, "·", "dim", text)
+        _print_skipped(out, skipped, reasons)
+
+
+def _print_skipped(out: Console, skipped: Sequence[Skipped], reasons: bool) -> None:
+    several = f"{counted(len(skipped), 'rule')} could not judge this run"
+    if not reasons:
+        print_paragraph(out, "·", "dim", f"{several}; netpipe explain --all says why.")
+        return
+    print_paragraph(out, "·", "dim", f"{several}:")
+    titles: dict[str, list[str]] = {}
+    for one in skipped:
+        titles.setdefault(one.reason, []).append(rules()[one.rule].title)
+    for reason, of in titles.items():
+        print_paragraph(out, "  -", "dim", f"{reason}: {', '.join(of)}")
 
 
 def _print_one(out: Console, one: Finding) -> None:
     withdrawn = one.outcome is not None and one.outcome.outcome == "withdrawn"
     mark, style = MARKS[one.severity]
     print_paragraph(out, mark, style, f"{sentence(one.title)} {one.what}", faint=withdrawn)
+    numbers = "; ".join(
+        text if text.endswith(f" {name}") else f"{name} {text}"  # 2 launches, and not: launches 2 launches
+        for name, text in evidence_texts(one.evidence, MOST_EVIDENCE)
+    )
     parts = [
+        ("evidence", numbers),
         ("cause", one.cause),
         ("how sure", one.certainty),
         ("remedy", sentence(one.remedy) if one.remedy else ""),

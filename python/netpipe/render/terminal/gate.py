@@ -42,7 +42,7 @@ def print_gate(out: Console, results: Sequence[Tested], gone: Sequence[str], fou
     if len(failed) > MOST:
         print_paragraph(out, "✗", "red", f"{len(failed) - MOST} more: --json")
     for name in gone:
-        print_paragraph(out, "✗", "red", f"{name} is in the baseline and not in the run")
+        print_paragraph(out, "✗", "red", f"{name} is in the baseline, and the run has none of its sizes")
     counts = Counter(one.result for one in results)
     undecided = counts[Result.UNDECIDED]
     if undecided:

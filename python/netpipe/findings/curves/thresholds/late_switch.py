@@ -21,6 +21,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires at a step down of a tenth, where the layer has a setting for its eager limit. The experiment lowers it."""
     if not any(name in one.options for one in opened(reading) for name in OPTIONS):
         raise CannotJudge("no layer has a setting for its eager limit")
+    if all(point.visits is None for point in reading.run.points):
+        raise CannotJudge("the run did not record its visits")
     for step, name in _steps(reading):
         limit = nearest_power(step) or step.below_bytes
         lower = limit // FACTOR

@@ -31,6 +31,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     able = [one for one in opened(reading) if "wait" in one.has and one.curve.pattern == "pingpong"]
     if not able:
         raise CannotJudge("no layer that could poll was measured with pingpong")
+    sleeping = {one.curve.variant for one in able if one.settings.get("wait") == "block"}
+    if sleeping and sleeping <= set(reading.crowded):
+        raise CannotJudge(
+            "the ranks of every layer that sleeps share processors, where polling does not help"
+        )
     for one in able:
         place = latency_place(one.curve.points)
         if one.settings.get("wait") != "block" or place is None or one.curve.variant in reading.crowded:
