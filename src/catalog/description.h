@@ -23,7 +23,7 @@
 //           empty: all)<TAB>unsupported (unsupported.h)
 //
 // An option line without the last two fields is an older one: the option applies to all and can be set. Other lines
-// (family, launcher, environment, compiler, ...) are for Python and are ignored here.
+// (loaded, family, launcher, environment, compiler, ...) are for Python and are ignored here.
 #pragma once
 
 #include <cstdint>

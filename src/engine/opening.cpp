@@ -123,6 +123,7 @@ class Steps {
   [[nodiscard]] Result<std::string> facts_here() const {
     RankFacts facts = endpoint_->describe(set_.process->cpu(), set_.process->in_process() == 1);
     facts.simulated = !set_.process->computes();
+    facts.version = variant_.module->version;
     return facts_text(facts);
   }
 
@@ -147,6 +148,7 @@ Result<Opening> opening_of(const std::vector<std::string>& texts, const std::vec
     if (rank == 0) {
       opening.limits = facts->limits;
       opening.simulated = facts->simulated;
+      opening.version = std::move(facts->version);
       opening.below = std::move(facts->below);
     }
     opening.settings.push_back(std::move(facts->settings));

@@ -20,6 +20,7 @@ struct Opening {
   double launch_s = -1;               // from the request to the launcher until all processes of the job had joined
   np_limits limits{};                 // of rank 0
   bool simulated = false;             // the clocks of the ranks stand still while they compute
+  std::string version;                // of the library that answers in rank 0
   std::string below;                  // the layer that it really stands on, where the module found that out
   std::vector<std::string> settings;  // by rank, JSON objects: `ranks` of the `variant` record
 };

@@ -20,19 +20,21 @@ constexpr std::size_t number_count = 8;
 
 }  // namespace
 
-// Three lines: limits, layer below, settings.
+// Four lines: limits, version, layer below, settings.
 std::string facts_text(const RankFacts& facts) {
   const np_limits& limits = facts.limits;
   return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
          std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
          " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) +
-         (facts.simulated ? " 1\n" : " 0\n") + facts.below + "\n" + facts.settings;
+         (facts.simulated ? " 1\n" : " 0\n") + without_controls(facts.version) + "\n" + facts.below + "\n" +
+         facts.settings;
 }
 
 std::optional<RankFacts> parse_facts(std::string_view text) {
   const auto first = text.find('\n');
   const auto second = first == std::string_view::npos ? first : text.find('\n', first + 1);
-  if (second == std::string_view::npos) return std::nullopt;
+  const auto third = second == std::string_view::npos ? second : text.find('\n', second + 1);
+  if (third == std::string_view::npos) return std::nullopt;
   const std::vector<std::string> words = split(text.substr(0, first), ' ');
   if (words.size() != number_count) return std::nullopt;
   std::array<std::uint64_t, number_count> numbers{};
@@ -51,8 +53,9 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.any_memory = static_cast<std::uint32_t>(numbers[6]);
   facts.simulated = numbers[7] != 0;
   if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
-  facts.below = without_controls(text.substr(first + 1, second - first - 1));
-  std::optional<std::string> settings = rewritten_object(text.substr(second + 1));
+  facts.version = trim(without_controls(text.substr(first + 1, second - first - 1)));
+  facts.below = without_controls(text.substr(second + 1, third - second - 1));
+  std::optional<std::string> settings = rewritten_object(text.substr(third + 1));
   if (!settings) return std::nullopt;
   facts.settings = std::move(*settings);
   return facts;

@@ -16,6 +16,7 @@ namespace netpipe {
 struct RankFacts {
   np_limits limits{};
   bool simulated = false;  // its clock stands still while it computes
+  std::string version;     // of the library that answers here
   std::string below;       // the module that these settings really stand on; "": as the module's table says
   std::string settings;    // a JSON object: an element of `ranks` in the `variant` record
 };

@@ -197,6 +197,8 @@ void gather_limits(const Files& files, const Topology& topology, Facts& facts) {
   facts.set("limits.may_trace_others", capable(files, 19));    // CAP_SYS_PTRACE
   facts.set("limits.may_lock_memory", capable(files, 14));     // CAP_IPC_LOCK
   facts.set("limits.may_raise_priority", capable(files, 23));  // CAP_SYS_NICE
+  facts.set("limits.xpmem", files.exists("/dev/xpmem"));       // kernel modules that are not part of Linux
+  facts.set("limits.knem", files.exists("/dev/knem"));
   facts.set("limits.pipe_max_bytes", files.number("/proc/sys/fs/pipe-max-size"));
   const auto disabled = files.number("/proc/sys/kernel/io_uring_disabled");
   facts.set("limits.io_uring", disabled ? std::optional(*disabled == 0) : std::nullopt);

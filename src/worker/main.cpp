@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // netpipe-worker: see docs/reference/worker.md.
+#include <link.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/complain.h"
@@ -69,13 +73,31 @@ int list(const std::vector<std::string>& files) {
   return 0;
 }
 
+// The files of all that is loaded into this process, as the loader found them.
+std::set<std::string> loaded_files() {
+  std::set<std::string> files;
+  const auto add = [](dl_phdr_info* one, std::size_t, void* to) {
+    const std::string_view name = one->dlpi_name != nullptr ? one->dlpi_name : "";
+    if (name.starts_with('/')) static_cast<std::set<std::string>*>(to)->emplace(name);
+    return 0;
+  };
+  dl_iterate_phdr(add, &files);
+  return files;
+}
+
 int describe(const std::vector<std::string>& arguments) {
   const bool named = arguments.size() == 3 && arguments[1] == "--as";
   if (arguments.size() != 1 && !named) return complain(usage("write: netpipe-worker describe FILE [--as NAME]"));
+  std::set<std::string> others = loaded_files();
   const Result<Registry> registry = Registry::load_as(arguments[0], named ? arguments[2] : "");
   if (!registry) return complain(registry.failure());
   const LoadedModule& module = registry->modules()[0];
-  std::fputs(describe_layer(*module.layer, module.path, {}).c_str(), stdout);
+  std::string text = describe_layer(*module.layer, module.path, {});
+  others.insert(module.path);
+  for (const std::string& file : loaded_files()) {
+    if (!others.contains(file)) text += "loaded " + file + "\n";
+  }
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

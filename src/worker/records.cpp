@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "record/json.h"
 #include "sampling/histogram.h"
 #include "sampling/statistics.h"
@@ -124,8 +125,11 @@ std::string environment_record(int launch, int rank, const std::string& host, co
 
 std::string variant_record(int launch, const Variant& variant, const Opening& opening) {
   const Layer& m = *variant.module;
+  // A module with a launcher is only described here, as it was when it was added. What answers now, its ranks know.
+  const bool another = launched(m) && opening.version != without_controls(m.version);
   Json json = begin("variant", launch);
-  json.field("variant", variant.name).field("module", m.name).field("version", m.version);
+  json.field("variant", variant.name).field("module", m.name).field("version", opening.version);
+  another ? json.field("added_for", m.version) : json.field_null("added_for");
   text_or_null(json, "below", opening.below.empty() ? view_of(m.below) : opening.below);
   m.adds != nullptr ? json.field("adds", m.adds) : json.field_null("adds");
   json.field("idle", opening.limits.idle != 0);

@@ -2,6 +2,12 @@
 """A library that was upgraded or removed after netpipe was built with it: its layer is named with what to do, and all
 others are measured. In place of another version stands a library that tells that version, and whose other functions
 abort: none of them is called.
+
+verbs and grpc compare no version. libibverbs gives each function the version in which it came, and the loader refuses
+a module that asks for one which is not there. libgrpc has the number of its interface in its file name, which changes
+with each interface, so another one is not found at all; what has that name is asked for each function.
+
+What `netpipe modules add` has added is in test_mpi.py and test_modules.py.
 """
 
 from __future__ import annotations
@@ -48,12 +54,18 @@ def file_of_library(name: str) -> str:
     return found[1].decode()
 
 
-def compile_library(path: Path, source: str) -> None:
+def compile_library(path: Path, source: str, *flags: str) -> None:
     path.parent.mkdir(exist_ok=True)
     text = path.with_suffix(".c")
     text.write_text(source)
     soname = f"-Wl,-soname,{path.name}"
-    subprocess.run(["cc", "-shared", "-fPIC", soname, "-o", path, text], check=True, timeout=60)
+    subprocess.run(["cc", "-shared", "-fPIC", soname, *flags, "-o", path, text], check=True, timeout=60)
+
+
+def undefined(name: str) -> str:
+    """The symbols that a module looks for in others, a line each."""
+    command = ["nm", "-D", "--undefined-only", MODULES / f"{name}.so"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def stand_in(folder: Path, name: str, major: int, minor: int, *, whole: bool = True) -> str:
@@ -61,14 +73,7 @@ def stand_in(folder: Path, name: str, major: int, minor: int, *, whole: bool = T
     tells = TELLS[name].format(major=major, minor=minor)
     (teller,) = re.findall(r"(\w+)\(", tells)
     prefix = teller.partition("_")[0]
-    called = subprocess.run(
-        ["nm", "-D", "--undefined-only", MODULES / f"{name}.so"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout
-    functions = set(re.findall(rf"\bU ({prefix}_\w+)", called)) - {teller}
+    functions = set(re.findall(rf"\bU ({prefix}_\w+)", undefined(name))) - {teller}
     others = "".join(f"void {one}(void) {{ abort(); }}\n" for one in sorted(functions))
     source = f"#include <stdlib.h>\n{tells}\n{others if whole else ''}"
     compile_library(folder / file_of_library(name), source)
@@ -178,6 +183,74 @@ def test_a_library_without_a_function_that_the_module_calls_is_refused_with_what
     assert refused["path"] == str(MODULES / "zmq.so")
     assert "undefined symbol: zmq_" in refused["reason"]
     assert refused["reason"].endswith(what_to_do("zmq"))
+
+
+# -------------------------------------------------------------------------------- what is found without a comparison
+
+
+def versioned() -> dict[str, list[str]]:
+    """The functions of libibverbs that the module calls, by the version in which each came; the oldest first."""
+    found: dict[str, list[str]] = {}
+    for function, version in re.findall(r"\bU (\w+)@(IBVERBS_[\d.]+)", undefined("verbs")):
+        found.setdefault(version, []).append(function)
+    return {one: found[one] for one in sorted(found, key=lambda one: [*map(int, one[8:].split("."))])}
+
+
+def verbs_stand_in(folder: Path, versions: dict[str, list[str]]) -> str:
+    """For LD_LIBRARY_PATH: a libibverbs with these functions, on a host without devices."""
+    folder.mkdir()
+    nodes = (f"{version} {{ global: {'; '.join(all_)}; }};" for version, all_ in versions.items())
+    (folder / "versions").write_text("\n".join(nodes))
+    answers = {
+        "ibv_get_device_list": "void* {}(int* n) {{ static void* none; if (n) *n = 0; return &none; }}",
+        "ibv_free_device_list": "void {}(void* list) {{ (void)list; }}",
+    }
+    functions = [one for all_ in versions.values() for one in all_]
+    bodies = [answers.get(one, "void {}(void) {{ abort(); }}").format(one) for one in functions]
+    source = "\n".join(["#include <stdlib.h>", *bodies, ""])
+    compile_library(folder / file_of_library("verbs"), source, f"-Wl,--version-script={folder / 'versions'}")
+    return str(folder)
+
+
+@pytest.mark.module("verbs")
+def test_the_loader_refuses_verbs_over_a_library_that_is_older_and_takes_a_later_one(
+    listing: dict[str, Any], tmp_path: Path
+) -> None:
+    module("verbs", listing)
+    versions = versioned()
+    newest = list(versions)[-1]
+    older = {version: all_ for version, all_ in versions.items() if version != newest}
+    assert older, "all functions came with one version: this test shows nothing"
+    said = listed(LD_LIBRARY_PATH=verbs_stand_in(tmp_path / "older", older))
+    (refused,) = said["refused"]
+    assert refused["path"] == str(MODULES / "verbs.so")
+    assert f"version `{newest}' not found" in refused["reason"]
+    assert refused["reason"].endswith(what_to_do("verbs"))
+    assert {"pipe", "tcp"} <= {one["name"] for one in said["modules"] if one["available"]}
+    later = versions | {"IBVERBS_99.0": ["ibv_of_tomorrow"]}
+    one = module("verbs", listed(LD_LIBRARY_PATH=verbs_stand_in(tmp_path / "later", later)))
+    assert one["version"] == "libibverbs 1"  # of the file libibverbs.so.1, and no longer that of the system
+    assert one["reason"].startswith("there is no RDMA device")
+
+
+@pytest.mark.module("grpc")
+def test_grpc_asks_a_library_of_its_file_name_for_each_function(
+    measure: Runner, listing: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module("grpc", listing)
+    functions = re.findall(r"^  X\((\w+)\)", (SOURCES / "grpc/grpc_library.h").read_text(), re.MULTILINE)
+    *others, lacking = functions
+    file = tmp_path / "lib" / file_of_library("grpc")
+    compile_library(
+        file, "#include <stdlib.h>\n" + "".join(f"void {one}(void) {{ abort(); }}\n" for one in others)
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(file.parent))
+    done = measure("variant grpc", "variant pipe", "schedule list", "sizes 8", "budget 0.05")
+    assert done.code == 3, done.said
+    (error,) = done.of("error")
+    assert (error["variant"], error["code"]) == ("grpc", 3)
+    assert f"{file.name} has no function {lacking}; build netpipe again" in error["message"]
+    assert {point["variant"] for point in done.of("point")} == {"pipe"}
 
 
 # ------------------------------------------------------------------------------------------------- nothing is there

@@ -18,8 +18,9 @@ from mpi import LIBRARIES, SIX, WHEELS, Mpis
 
 from netpipe import native
 from netpipe.failure import Failure
-from netpipe.libraries.adding import added, discover, launcher
+from netpipe.libraries.adding import added, discover, launcher, layers
 from netpipe.libraries.adding.add import Request, add
+from netpipe.libraries.adding.added import Added
 
 VERSIONS = {"openmpi": "Open MPI 5.", "mpich": "MPICH 5.", "impi": "Intel MPI 2021.", "openmpi4": "Open MPI 4.",
             "mpich4": "MPICH 4.", "lam": "LAM/MPI 7."}  # fmt: skip
@@ -156,6 +157,17 @@ def test_the_library_is_exchanged_for_another_one(mpis: Mpis, tmp_path: Path) ->
 # ------------------------------------------------------------------------------- what happens to one after it was added
 
 
+def check_refused(one: Added, record: Path) -> None:
+    """By `netpipe run`, before anything is started."""
+    run = ("run", one.name, "--sizes", "8", "--output", record)
+    _, said = netpipe(*run, code=3, NETPIPE_MODULE_PATH=str(one.path.parent))
+    assert said.startswith(
+        f"netpipe: {one.name} cannot be measured: module {one.file} cannot be loaded: libmpi.so.12: "
+    )
+    assert f"add it again ({layers.again(one.name).replace('PATH', str(one.compiler))})" in said
+    assert not record.exists()
+
+
 def test_a_library_that_is_removed_or_broken_afterwards(tmp_path: Path) -> None:
     mpicc = copied("mpich", tmp_path / "mpich")
     one = add(Request(mpicc, "mpich", folder=tmp_path / "modules", replace=True))
@@ -163,6 +175,7 @@ def test_a_library_that_is_removed_or_broken_afterwards(tmp_path: Path) -> None:
     library = tmp_path / "mpich/lib/libmpi.so.12"
     library.rename(tmp_path / "kept")
     assert "libmpi.so.12" in (added.problem(one) or "")
+    check_refused(one, tmp_path / "run.jsonl")
     library.write_text("no library at all\n")
     assert "libmpi.so.12" in (added.problem(one) or "")
     (tmp_path / "kept").replace(library)

@@ -5,7 +5,9 @@ a run says of it.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,10 @@ from conftest import Netpipe
 from mpi import SIX, Mpis
 
 from netpipe import native
+from netpipe.findings import judge
 from netpipe.launch.variants import refusal
+from netpipe.reading import Reading
+from netpipe.records import Run
 
 SIZES = "1,9,4097,300001"
 
@@ -148,6 +153,26 @@ def test_sixty_four_ranks_on_two_processors_come_to_an_end(
     assert [len(one["ranks"]) for one in done.of("variant")] == [64]
     (point,) = done.of("point", variant=variant)
     assert point["verified_bytes"] >= 64 * 4097  # all of them got something
+
+
+def test_the_record_names_the_library_that_answered_and_the_one_that_the_module_was_added_for(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade leaves a description that is older than what the ranks load."""
+    (added,) = with_mpis.need("mpich")
+    text = re.sub(r"^version .*$", "version MPICH 4.9.9", added.path.read_text(), flags=re.MULTILINE)
+    (tmp_path / "mpi@older.module").write_text(text.replace("name mpi@mpich", "name mpi@older"))
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", f"{tmp_path}:{os.environ['NETPIPE_MODULE_PATH']}")
+    done = netpipe("mpi@mpich:transport=shm", "mpi@older:transport=shm", "--sizes", "8", "--budget", "0.05")
+    assert done.code == 0, done.said
+    opened = {one["module"]: (one["version"], one["added_for"]) for one in done.of("variant")}
+    assert opened == {"mpi@mpich": (added.version, None), "mpi@older": (added.version, "MPICH 4.9.9")}
+    told = f"mpi@older was added for MPICH 4.9.9, and {added.version} answered."
+    assert told in " ".join(done.said.split())
+    findings = judge(Reading(Run.read(tmp_path / "run.jsonl"))).findings
+    (found,) = (one for one in findings if one.rule == "another-library")
+    assert found.what == told
+    assert found.remedy.startswith("netpipe modules add mpi --mpicc PATH --name older, ")
 
 
 def test_an_odd_number_of_ranks_makes_no_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:

@@ -95,6 +95,14 @@ def test_facts_that_decide_about_times_are_among_them() -> None:
     } <= set(FACTS)
 
 
+def test_a_library_that_was_upgraded_since_its_module_was_added_is_compared_by_that_module() -> None:
+    """Before anything is launched, only the version in its description is known."""
+    run = measured(library="MPICH 5.0.3")
+    run.variants[-1].added_for = LIBRARY
+    check(run, LIBRARY)
+    assert "MPICH 5.0.3" in refused(run, "MPICH 5.0.3")  # the module was added again
+
+
 def test_another_version_of_a_library_is_refused() -> None:
     said = refused(measured(), "MPICH 5.0.3")
     assert "with the library of mpi@mpich MPICH 5.0.2, and now it would be MPICH 5.0.3" in said

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netpipe import native
-from netpipe.cli.doctor import described
+from netpipe.cli.doctor import COPIERS, described
 from netpipe.findings import SEVERITIES
 from netpipe.findings.doctor import diagnose
 
@@ -281,7 +281,12 @@ def test_the_facts_in_words() -> None:
                         },
                     ]
                 },
-                "limits": {"cgroup": {"cpu_quota": 1.5}, "memlock_bytes": "unlimited"},
+                "limits": {
+                    "cgroup": {"cpu_quota": 1.5},
+                    "memlock_bytes": "unlimited",
+                    "xpmem": True,
+                    "knem": False,
+                },
             }
         )
     )
@@ -291,6 +296,7 @@ def test_the_facts_in_words() -> None:
         "memory": "16 GiB, 2 NUMA nodes",
         "network": "eth0 (ice 25.0 Gbps MTU 9000)",
         "limits": "quota of 1.5, lockable memory unlimited",
+        "single copies": f"xpmem (measure it with ucx:tls=posix+xpmem), no knem ({COPIERS['knem']})",
     }
 
 

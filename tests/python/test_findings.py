@@ -554,6 +554,16 @@ def test_what_an_older_worker_judged_is_kept_unless_a_rule_can_judge_it_again() 
     assert not found_by("recorded-judgement", Run([Environment(facts={"spoilers": None})]))
 
 
+def test_another_library_in_one_of_two_launches_is_counted() -> None:
+    points = (point("mpi@openmpi", 8, 400.0, launch=launch) for launch in range(2))
+    made = examples.run(*points, variants=["mpi@openmpi"])
+    first, second = made.variants
+    first.version, second.version = "Open MPI 5.0.11", "Open MPI 5.0.12"
+    second.added_for = "Open MPI 5.0.11"
+    (found,) = found_by("another-library", made)
+    assert found.what.endswith("and Open MPI 5.0.12 answered in 1 of 2 launches.")
+
+
 # ---------------------------------------------------------------------------------------------- the reference page
 
 

@@ -90,18 +90,19 @@ def test_no_library_and_no_such_option_are_said() -> None:
     assert unknown.value.exit_code == USAGE
 
 
-def test_a_default_run_takes_the_libraries_whose_launcher_is_there(tmp_path: Path) -> None:
+def test_a_default_run_takes_the_libraries_whose_files_are_there(tmp_path: Path) -> None:
     here = {}
-    for name, launcher in (
-        ("mpi@one", "openmpi /bin/sh"),
-        ("mpi@two", "openmpi /nowhere/mpirun"),
-        ("mpi@not-real", "smpi /bin/sh"),
+    for name, launcher, file in (
+        ("mpi@one", "openmpi /bin/sh", "/bin/sh"),
+        ("mpi@two", "openmpi /nowhere/mpirun", "/bin/sh"),
+        ("mpi@three", "openmpi /bin/sh", "/nowhere/mpi@three.so"),
+        ("mpi@not-real", "smpi /bin/sh", "/bin/sh"),
     ):
         path = tmp_path / f"{name}.module"
-        path.write_text(f"netpipe-module 1\nname {name}\nfile /x.so\nversion 1\nlauncher {launcher}\n")
+        path.write_text(f"netpipe-module 1\nname {name}\nfile {file}\nversion 1\nlauncher {launcher}\n")
         here[name] = str(path)
     listing = {"modules": [module(name, description=path) for name, path in here.items()]}
     assert added(listing) == ["mpi@one:transport=shm", "mpi@one:transport=tcp"]
     found, _ = expand(["mpi"], listing)
-    assert {variant.partition(":")[0] for variant in found} == {"mpi@one", "mpi@two"}
+    assert {variant.partition(":")[0] for variant in found} == {"mpi@one", "mpi@two", "mpi@three"}
     assert expand(["mpi@not-real"], listing)[0] == ("mpi@not-real",)

@@ -11,6 +11,7 @@ import pytest
 from fake_mpi import files, listed, make_mpi, make_mpicc
 
 from netpipe.libraries.adding import added
+from netpipe.libraries.starting import description
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -52,6 +53,27 @@ def test_a_library_that_cannot_be_loaded(netpipe: Netpipe, healthy: Path, monkey
 def test_a_library_of_another_version(netpipe: Netpipe, healthy: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("VERSION", "openmpi 9")
     assert "was openmpi 4 1 4 when it was added and is now openmpi 9" in ill(netpipe)
+
+
+def test_a_launch_loads_a_module_only_where_a_file_has_gone_that_was_loaded_with_it(
+    healthy: Path, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, library = modules / "mpi@openmpi.module", tmp_path / "libmpi.so.12"
+    path.write_text(f"{path.read_text()}loaded {library}\n")
+    library.touch()
+    monkeypatch.setenv("BROKEN", "1")  # it cannot be loaded
+    assert added.lost(description.read(path)) is None
+    library.unlink()
+    why = added.lost(description.read(path)) or ""
+    assert why.startswith(
+        "libmpi.so.12 is missing; if the library was removed or replaced, add it again (netpipe "
+    )
+    monkeypatch.delenv("BROKEN")
+    assert added.lost(description.read(path)) is None  # it is found elsewhere
+    (modules / "mpi@openmpi.so").unlink()
+    assert "mpi@openmpi.so does not exist any more; add it again" in (
+        added.lost(description.read(path)) or ""
+    )
 
 
 def test_headers_of_another_version(netpipe: Netpipe, healthy: Path) -> None:

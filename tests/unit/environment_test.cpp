@@ -284,6 +284,8 @@ TEST(Environment, EveryFactThatRulesAskForFollowsItsFile) {
       {"memory.transparent_huge_pages.enabled", "always", "/sys/kernel/mm/transparent_hugepage/enabled",
        "[always] madvise never\n"},
       {"limits.ptrace_scope", "2", "/proc/sys/kernel/yama/ptrace_scope", "2\n"},
+      {"limits.xpmem", "true", "/dev/xpmem", ""},
+      {"limits.knem", "true", "/dev/knem", ""},
   };
   FakeHost host;
   make_quiet_machine(host);

@@ -25,6 +25,7 @@ RankFacts facts_of(int rank) {
   facts.limits.empty = 1;
   facts.limits.any_memory = 1;
   facts.simulated = true;
+  facts.version = "Open MPI 5.0.11";
   facts.below = "tcp";
   facts.settings = "{\"rank\":" + std::to_string(rank) + ",\"text\":\"a\\nb c\"}";
   return facts;
@@ -50,6 +51,7 @@ TEST(FactsText, ComesBackAsItWas) {
   EXPECT_EQ(back->limits.empty, 1U);
   EXPECT_EQ(back->limits.any_memory, 1U);
   EXPECT_TRUE(back->simulated);
+  EXPECT_EQ(back->version, "Open MPI 5.0.11");
   EXPECT_EQ(back->below, "tcp");
   EXPECT_EQ(back->settings, facts_of(3).settings);
 }
@@ -60,11 +62,21 @@ TEST(FactsText, OfALayerBelowThatIsNotKnownIsEmpty) {
   EXPECT_EQ(parse_facts(facts_text(facts))->below, "");
 }
 
+TEST(FactsText, OfAVersionWithSeveralLinesIsOneLine) {
+  RankFacts facts = facts_of(0);
+  facts.version = "some MPI 3\n{with} its \x1b own words\n";
+  const std::optional<RankFacts> back = parse_facts(facts_text(facts));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->version, "some MPI 3 {with} its ? own words");
+  EXPECT_EQ(back->below, "tcp");
+}
+
 TEST(FactsText, IsRefusedWhereItIsMalformed) {
-  for (const char* text : {"", "\n", "\n\n", "1 1 0 0 64 0 0\ntcp\n{}", "1 1 0 0 64 0 0 0 7\ntcp\n{}",
-                           "1 x 0 0 64 0 0 0\ntcp\n{}", "-1 1 0 0 64 0 0 0\ntcp\n{}", "1 1 0x 0 64 0 0 0\ntcp\n{}",
-                           "1 1 0 0 64 0 0 0", "1 1 0 0 64 0 0 0\ntcp", "99999999999999999999 1 0 0 64 0 0 0\ntcp\n{}",
-                           "1 1 0 0 65 0 0 0\ntcp\n{}", "1 1 0 0 1099511627776 0 0 0\ntcp\n{}"}) {
+  for (const char* text :
+       {"", "\n", "\n\n", "\n\n\n", "1 1 0 0 64 0 0\nv 1\ntcp\n{}", "1 1 0 0 64 0 0 0 7\nv 1\ntcp\n{}",
+        "1 x 0 0 64 0 0 0\nv 1\ntcp\n{}", "-1 1 0 0 64 0 0 0\nv 1\ntcp\n{}", "1 1 0x 0 64 0 0 0\nv 1\ntcp\n{}",
+        "1 1 0 0 64 0 0 0", "1 1 0 0 64 0 0 0\nv 1\ntcp", "99999999999999999999 1 0 0 64 0 0 0\nv 1\ntcp\n{}",
+        "1 1 0 0 65 0 0 0\nv 1\ntcp\n{}", "1 1 0 0 1099511627776 0 0 0\nv 1\ntcp\n{}"}) {
     EXPECT_FALSE(parse_facts(text)) << text;
   }
 }
@@ -74,11 +86,13 @@ TEST(Opening, HasTheFactsByRankAndTheLimitsOfRank0) {
   first.limits.max_message_bytes = 77;
   RankFacts second = facts_of(1);
   second.below = "other";
+  second.version = "Open MPI 4.1.4";
   // Member 0 is the conductor; the library made member 2 its rank 0.
   const Result<Opening> opening = opening_of({"", facts_text(second), facts_text(first)}, {2, 1});
   ASSERT_TRUE(opening);
   EXPECT_EQ(opening->nranks, 2);
   EXPECT_EQ(opening->limits.max_message_bytes, 77U);
+  EXPECT_EQ(opening->version, "Open MPI 5.0.11");
   EXPECT_EQ(opening->below, "tcp");
   EXPECT_TRUE(opening->simulated);
   EXPECT_EQ(opening->settings, (std::vector<std::string>{first.settings, second.settings}));

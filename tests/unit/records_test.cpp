@@ -142,6 +142,25 @@ TEST(Records, OfAVariantSayWhatItsLayerCounts) {
       << record;
 }
 
+TEST(Records, OfAVariantNameTheLibraryThatAnsweredInItsRanks) {
+  Layer described;
+  described.name = "mpi@some";
+  described.version = "Some MPI 4.1";
+  described.process_model = NP_LAUNCHED;
+  Variant variant;
+  variant.module = &described;
+  Opening opening;
+  opening.version = "Some MPI 4.1";
+  const std::string same = variant_record(0, variant, opening);
+  EXPECT_TRUE(has(same, R"("version":"Some MPI 4.1","added_for":null)")) << same;
+  opening.version = "Some MPI 4.2";
+  const std::string upgraded = variant_record(0, variant, opening);
+  EXPECT_TRUE(has(upgraded, R"("version":"Some MPI 4.2","added_for":"Some MPI 4.1")")) << upgraded;
+  described.process_model = NP_FORKED;  // built with netpipe, and loaded by each host's own
+  const std::string elsewhere = variant_record(0, variant, opening);
+  EXPECT_TRUE(has(elsewhere, R"("version":"Some MPI 4.2","added_for":null)")) << elsewhere;
+}
+
 TEST(Records, OfSomethingSkippedHaveASizeOrNone) {
   EXPECT_EQ(skipped_record(0, "tcp", "put", std::nullopt, "why"),
             R"({"type":"skipped","launch":0,"variant":"tcp","pattern":"put","size_bytes":null,"reason":"why"})");

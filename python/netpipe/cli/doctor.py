@@ -252,6 +252,7 @@ def described(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("kernel", _kernel(fact)),
         ("network", _network(fact)),
         ("limits", _limits(fact)),
+        ("single copies", _single_copies(fact)),
     ):
         words = [part for part in parts if part]
         if words:
@@ -347,3 +348,18 @@ def _limits(fact: Fact) -> Iterator[str]:
     lockable = fact("limits.memlock_bytes")
     if lockable is not None:
         yield f"lockable memory {lockable if isinstance(lockable, str) else size_text(lockable)}"
+
+
+# Kernel modules that are not part of Linux, by which a process copies from the memory of another, and what gets them.
+COPIERS = {
+    "xpmem": "build the kernel module of the OpenUCX project, then modprobe xpmem",
+    "knem": "build the kernel module of Inria, then modprobe knem",
+}
+
+
+def _single_copies(fact: Fact) -> Iterator[str]:
+    """Beside that of Linux itself, which the layer cma measures."""
+    for name, get in COPIERS.items():
+        there = fact(f"limits.{name}")
+        if there is not None:
+            yield f"{name} (measure it with ucx:tls=posix+{name})" if there else f"no {name} ({get})"

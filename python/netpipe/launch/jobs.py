@@ -21,8 +21,9 @@ from types import TracebackType
 
 from netpipe import native
 from netpipe.events import Launch
-from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
+from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Command, Job, Launcher, check_choice, find_launcher
+from netpipe.libraries.adding.added import lost
 from netpipe.libraries.daemons import HERE, Daemons, Site
 from netpipe.libraries.srun import Srun
 from netpipe.libraries.starting.condense import condense, hopeless
@@ -102,6 +103,7 @@ class Launchers:
         self._describe = describe
         self._launchers: dict[str, tuple[Description, Launcher]] = {}
         self._booted: set[str] = set()
+        self._sound: set[str] = set()  # modules that can be loaded, as far as was looked
         self._folder: Scratch | None = None
         self._jobs: dict[str, Path] = {}  # the folder of each job, by its secret
         self.daemons = Daemons()  # of layers whose ranks netpipe starts itself
@@ -145,6 +147,11 @@ class Launchers:
         """Whether everything that jobs of this module need is here. Raises Failure that says what is missing."""
         description, launcher = self._of(module)
         launcher.check(description, self.program())
+        if module in self._sound:
+            return
+        if (why := lost(description)) is not None:
+            raise Failure(UNAVAILABLE, f"{module} cannot be measured: {why}")
+        self._sound.add(module)
 
     def commands(self, event: Launch, given_up: Callable[[], bool]) -> tuple[Command, ...]:
         """The commands that start this job; boots the daemons that it needs. Raises Failure."""

@@ -17,6 +17,7 @@ from netpipe.launch.lists import apart
 from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
 from netpipe.libraries.adding import layers
+from netpipe.libraries.adding.added import lost
 from netpipe.libraries.daemons import kinds
 from netpipe.libraries.starting.description import launched, read
 from netpipe.units import listed
@@ -141,12 +142,13 @@ def each_transport(name: str, module: Mapping[str, Any], far: bool = False) -> l
 
 
 def added(listing: Mapping[str, Any], far: bool = False) -> list[str]:
-    """Every library that was added and has its launcher, over each transport: what a default run measures."""
+    """Every library that was added and still has its files, over each transport: what a default run measures."""
     found = []
     per_library = layers.all_()
     for name, module in launched(listing).items():
         try:
-            here = read(Path(module.get("description") or "")).launcher.is_file()
+            about = read(Path(module.get("description") or ""))
+            here = about.launcher.is_file() and lost(about) is None
         except Failure:
             here = False
         if here and name.partition("@")[0] in per_library and not simulated(module):

@@ -105,7 +105,8 @@ class Variant(Record, kw_only=True, tag="variant"):
     launch: Int = 0
     variant: str
     module: str
-    version: str | None = None
+    version: str | None = None  # of the library that answered in its ranks, or of the kernel
+    added_for: str | None = None  # the library that the module was added for, where another one answered
     below: str | None = None
     adds: str | None = None
     idle: bool | None = None  # it touches no byte: netpipe itself is measured; None: an older file

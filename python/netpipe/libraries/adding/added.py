@@ -21,6 +21,7 @@ from netpipe.libraries import Family, families
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.layers import SEPARATOR
 from netpipe.libraries.starting import description
+from netpipe.libraries.starting.description import Description
 
 ENDING = ".module"
 
@@ -135,7 +136,7 @@ def describe(file: Path, name: str, environment: Mapping[str, str] | None = None
 
 
 def problem(added: Added) -> str | None:
-    """Why this module cannot be measured, and what to do; None if it can."""
+    """Why this module cannot be measured as what it is called, and what to do; None if it can."""
     try:
         known = description.read(added.path)
     except Failure as failure:
@@ -145,13 +146,34 @@ def problem(added: Added) -> str | None:
         return f"{known.file} does not exist any more; {again}"
     if not (known.launcher.is_file() and os.access(known.launcher, os.X_OK)):
         return f"its launcher {known.launcher} does not exist any more; if the library was removed, {again}"
-    try:
-        now = facts_of(describe(known.file, added.name, known.environment)).get("version", "")
-    except Failure as failure:
-        return f"{failure.sentence}; if the library was removed or replaced, {again}"
+    now, why = _version_now(added, known)
+    if why is not None:
+        return why
     if now != known.version:
         return f"its library was {known.version} when it was added and is now {now}; {again}"
     return None
+
+
+def lost(known: Description) -> str | None:
+    """Why its ranks cannot load this module, and what to do; None if nothing is known against it. That is asked before
+    each launch, so the module is loaded, in a process of its own, only where a file has gone that was loaded with it.
+    """
+    if known.path is None:  # netpipe's own layers
+        return None
+    added = Added(known.path, facts_of(known.path.read_text(errors="replace")))
+    if not known.file.is_file():
+        return f"{known.file} does not exist any more; {_again(added)}"
+    if all(file.exists() for file in known.loaded):
+        return None
+    return _version_now(added, known)[1]
+
+
+def _version_now(added: Added, known: Description) -> tuple[str, str | None]:
+    """Of the library that the loader finds now; or why the module cannot be loaded, and what to do."""
+    try:
+        return facts_of(describe(known.file, added.name, known.environment)).get("version", ""), None
+    except Failure as failure:
+        return "", f"{failure.sentence}; if the library was removed or replaced, {_again(added)}"
 
 
 def advice(added: Added) -> str | None:

@@ -150,6 +150,13 @@ def without_library(listing: Mapping[str, Any]) -> list[Without]:
     return found
 
 
+def again(name: str) -> str:
+    """The command that adds LAYER@NAME anew, with PATH for its compiler; "" where this netpipe lacks the layer."""
+    of, _, short = name.partition(SEPARATOR)
+    layer = all_().get(of)
+    return layer.add_command(name=short) if layer else ""
+
+
 def of_module(name: str) -> Layer:
     """The layer of LAYER@NAME."""
     return one(name.partition(SEPARATOR)[0])

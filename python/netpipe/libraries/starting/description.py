@@ -2,7 +2,8 @@
 """The description of a module with a launcher (`mpi@NAME.module`), as far as starting its processes needs it.
 
 The worker reads the same file for the module's table and ignores the lines that are read here: `family NAME`,
-`launcher KIND PATH` and `environment NAME=VALUE`. Descriptions written before have no `family`: there KIND is its name.
+`launcher KIND PATH`, `environment NAME=VALUE` and `loaded FILE`. Older descriptions have no `loaded`, and still older
+ones no `family`: there KIND is its name.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Description:
     launched_by: str  # the kind of its launcher: openmpi, mpich, intel, lam, smpi, srun
     launcher: Path
     environment: Mapping[str, str] = field(default_factory=dict)  # that the launcher and the ranks need
+    path: Path | None = None  # of the description; None: netpipe's own layers
+    loaded: tuple[Path, ...] = ()  # files that the loader found for the module when it was added
 
     @property
     def major(self) -> int:
@@ -46,11 +49,14 @@ def read(path: Path) -> Description:
         raise Failure(UNAVAILABLE, f"cannot read {path}: {why}; {_remedy(path)}") from None
     said: dict[str, str] = {}
     environment: dict[str, str] = {}
+    loaded: list[Path] = []
     for line in lines:
         key, _, value = line.partition(" ")
         if key == "environment" and "=" in value:
             name, _, text = value.partition("=")
             environment[name] = text
+        elif key == "loaded":
+            loaded.append(Path(value))
         elif "\t" not in key:
             said.setdefault(key, value.strip())
     if said.get("netpipe-module") != FORMAT:
@@ -68,6 +74,8 @@ def read(path: Path) -> Description:
         launched_by=launched_by,
         launcher=Path(launcher),
         environment=environment,
+        path=path,
+        loaded=tuple(loaded),
     )
 
 
