@@ -40,6 +40,7 @@ class Case:
     words: tuple[str, ...] = ()  # of netpipe run
     others: tuple[str, ...] = ()  # variants that are measured too, as a user would, and not counted
     shell: str = ""
+    refuses_attach: bool = False  # under a filter of system calls that refuses cross-memory attach (refusing.py)
     lab: tuple[str, ...] | None = None  # options of netpipe lab up: measured between two hosts
     noise: str = ""  # bench/noise.py
     finds_host: tuple[str, ...] = ()  # rules about the host or the whole run
@@ -218,6 +219,21 @@ COPIES = Case(
         ),
     ),
     sizes("8,64k,1M,4M"),
+)
+# Nobody set anything, and a container's filter of system calls refuses process_vm_readv. shm has its message memory
+# mapped and does without, so only its messages from other memory are copied twice: fresh buffers. MPICH 5.0.2 does not
+# go on at 1 MiB there.
+REFUSED = Case(
+    "refused-copies",
+    (*clean("shm"), *wrong("extra-copy", None, "mpi@openmpi:transport=shm")),
+    sizes("8,64k,1M,4M"),
+    refuses_attach=True,
+)
+REFUSED_FRESH = Case(
+    "refused-fresh",
+    wrong("extra-copy", None, "shm"),
+    (*sizes("8,64k,1M"), "--buffers", "fresh"),
+    refuses_attach=True,
 )
 HEADER_BYTES = 56  # Open MPI counts its own header with a message (of_runs.py)
 
@@ -426,6 +442,8 @@ QUIET = (
     CACHES,
     NO_CACHE,
     COPIES,
+    REFUSED,
+    REFUSED_FRESH,
     *EAGER,
     LATE,
     DIP,
