@@ -18,6 +18,7 @@ from netpipe.findings import (
     rule,
 )
 from netpipe.findings.curves import Opened, beside, opened, variant_with
+from netpipe.findings.library import setting
 from netpipe.findings.machine import Facts
 from netpipe.findings.machine.limits import ALLOWED, attach_refused
 from netpipe.reading import Reading
@@ -106,7 +107,7 @@ def _by_setting(
         evidence={"times" if measured else "kept": evidence},
         certainty="The setting is certain; that it is the cause is shown by the experiment.",
         cause=f"{CAUSE}, which is switched off by the setting.",
-        remedy=f"{name}={OPTIONS[name][1]}; in a container --cap-add=SYS_PTRACE",
+        remedy=f"{setting(reading, variant, name, OPTIONS[name][1])}; in a container --cap-add=SYS_PTRACE",
         gain=quantity(times, "1"),
         confirm=confirm,
     )
