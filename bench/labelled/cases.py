@@ -40,6 +40,9 @@ class Case:
     words: tuple[str, ...] = ()  # of netpipe run
     others: tuple[str, ...] = ()  # variants that are measured too, as a user would, and not counted
     shell: str = ""
+    refuses_attach: bool = (
+        False  # under a filter of system calls that refuses cross-memory attach (refusing.py)
+    )
     lab: tuple[str, ...] | None = None  # options of netpipe lab up: measured between two hosts
     noise: str = ""  # bench/noise.py
     finds_host: tuple[str, ...] = ()  # rules about the host or the whole run
@@ -219,11 +222,26 @@ COPIES = Case(
     ),
     sizes("8,64k,1M,4M"),
 )
+# Nobody set anything, and a container's filter of system calls refuses process_vm_readv. shm has its message memory
+# mapped and does without, so only its messages from other memory are copied twice: fresh buffers. MPICH 5.0.2 does not
+# go on at 1 MiB there.
+REFUSED = Case(
+    "refused-copies",
+    (*clean("shm"), *wrong("extra-copy", None, "mpi@openmpi:transport=shm")),
+    sizes("8,64k,1M,4M"),
+    refuses_attach=True,
+)
+REFUSED_FRESH = Case(
+    "refused-fresh",
+    wrong("extra-copy", None, "shm"),
+    (*sizes("8,64k,1M"), "--buffers", "fresh"),
+    refuses_attach=True,
+)
 HEADER_BYTES = 56  # Open MPI counts its own header with a message (of_runs.py)
 
 
 def eager(module: str, transport: str, *limits: str, header: int = HEADER_BYTES) -> Case:
-    """A library with its limit at several sizes that the run is not told, and one where no message reaches it."""
+    """A library whose limit is set to several sizes, which the rule is told, and once where no message reaches it."""
     bytes_of = {text: int(text[:-1]) << 10 for text in limits}
     # With eager=160k all sizes are eager. Open MPI 4 failed at 512k.
     all_eager = f"{module}:transport={transport},eager=160k"
@@ -247,6 +265,33 @@ EAGER = (
     eager("mpi@openmpi", "shm", "1k", "4k", "16k", "32k"),
     eager("mpi@openmpi", "tcp", "1k", "4k", "16k", "32k"),
     eager("mpi@openmpi4", "shm", "2k", "8k"),
+)
+
+
+def untold(library: str, transport: str, component: str, default: int, others: str) -> Case:
+    """The limit where the library has it by default, and where a variable sets it. The option `eager` is at its default
+    both times, so the rule is not told where the limit is.
+    """
+    plain = f"{library}:transport={transport}"
+    without = f"{plain},eager=160k"
+
+    def at(limit: int, variant: str) -> Labelled:
+        return Labelled(variant, ("eager-limit",), without=without, limit_bytes=limit - HEADER_BYTES)
+
+    set_by = f"{plain},env=OMPI_MCA_btl_{component}_eager_limit={{}}".format
+    provoked = [at(int(text[:-1]) << 10, set_by(int(text[:-1]) << 10)) for text in others.split(",")]
+    return Case(
+        f"untold-{library}-{transport}",
+        (at(default, plain), *provoked, *clean(without)),
+        ("--start", "512", "--end", "128k", "--budget", "6"),
+    )
+
+
+UNTOLD = (
+    # ompi_info: btl_tcp_eager_limit is 65536, btl_sm_eager_limit and btl_vader_eager_limit are 4096.
+    untold("mpi@openmpi", "tcp", "tcp", 64 << 10, "4k,16k"),
+    untold("mpi@openmpi", "shm", "sm", 4 << 10, "8k,16k"),
+    untold("mpi@openmpi4", "shm", "vader", 4 << 10, "8k"),
 )
 # Above its limit a message is copied once, below it twice.
 LATE = Case(
@@ -426,7 +471,10 @@ QUIET = (
     CACHES,
     NO_CACHE,
     COPIES,
+    REFUSED,
+    REFUSED_FRESH,
     *EAGER,
+    *UNTOLD,
     LATE,
     DIP,
     TRANSPORT,

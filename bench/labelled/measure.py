@@ -16,6 +16,7 @@ from pathlib import Path
 import noise
 from alone import alone
 from measured import MissingError
+from refusing import refusing
 
 from .cases import Case
 
@@ -43,7 +44,7 @@ def measured(case: Case, output: Path, budget_s: float = BUDGET_S) -> None:
             with _lab(case.lab) as hosts:
                 _run([*_lab_words("exec", hosts[0]), "--", *words, "--hosts", ",".join(hosts)])
             return
-        _run(alone(words, case.shell))
+        _run(alone(refusing(words) if case.refuses_attach else words, case.shell))
 
 
 @contextmanager

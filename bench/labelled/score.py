@@ -61,6 +61,12 @@ def graded() -> frozenset[str]:
     return frozenset({*about_curves, *HOST_RULES, *RUN_RULES})
 
 
+def measured(case: Case, reading: Reading) -> Case:
+    """The case with those of its curves that a run has: one that was thinned out (bench/thin.py) lacks some."""
+    there = [one for one in case.curves if _in_run(_as_written(one, reading), reading)]
+    return replace(case, curves=tuple(there))
+
+
 def scored(case: Case, run: Run) -> Score:
     """One case. A curve that the run does not have is a miss of the measurement: RuntimeError."""
     reading = Reading(run)
@@ -95,12 +101,13 @@ def scored(case: Case, run: Run) -> Score:
 
 def _as_written(curve: Labelled, reading: Reading) -> Labelled:
     """With its variants as the run writes them: settings in the order of the module's table."""
-    written = {_settings(variant): variant for variant, _ in reading.by_name}
-    without = curve.without and written.get(_settings(curve.without), curve.without)
-    return replace(curve, variant=written.get(_settings(curve.variant), curve.variant), without=without)
+    written = {settings(variant): variant for variant, _ in reading.by_name}
+    without = curve.without and written.get(settings(curve.without), curve.without)
+    return replace(curve, variant=written.get(settings(curve.variant), curve.variant), without=without)
 
 
-def _settings(variant: str) -> tuple[str, frozenset[str]]:
+def settings(variant: str) -> tuple[str, frozenset[str]]:
+    """The module of a variant and its settings, in whichever order they are written."""
     name, _, settings = variant.partition(":")
     return name, frozenset(settings.split(","))
 

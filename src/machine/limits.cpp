@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this process may use: resource limits, control groups, the container that it is in, and the rights it has.
 #include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 
 #include "base/text.h"
 #include "machine/facts.h"
@@ -176,6 +180,15 @@ std::optional<bool> capable(const Files& files, int number) {
   return ((mask >> number) & 1) != 0;
 }
 
+// Whether this process may call process_vm_readv at all, else the kernel's reason. It reads its own memory, for which
+// the kernel asks for no right: what is refused here is refused by a filter of system calls (seccomp), or not built in.
+std::string cross_memory_attach() {
+  std::uint64_t from = 1, to = 0;
+  const iovec here{&to, sizeof to}, there{&from, sizeof from};
+  const ssize_t copied = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+  return copied < 0 ? std::strerror(errno) : "allowed";
+}
+
 }  // namespace
 
 void gather_limits(const Files& files, const Topology& topology, Facts& facts) {
@@ -194,6 +207,7 @@ void gather_limits(const Files& files, const Topology& topology, Facts& facts) {
             cpuset.nearest_line(cpuset.version() == 2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus"));
   facts.set("limits.container", container(files));
   facts.set("limits.ptrace_scope", files.number("/proc/sys/kernel/yama/ptrace_scope"));
+  facts.set("limits.process_vm_readv", cross_memory_attach());
   facts.set("limits.may_trace_others", capable(files, 19));    // CAP_SYS_PTRACE
   facts.set("limits.may_lock_memory", capable(files, 14));     // CAP_IPC_LOCK
   facts.set("limits.may_raise_priority", capable(files, 23));  // CAP_SYS_NICE

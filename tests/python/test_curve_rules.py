@@ -330,6 +330,33 @@ def test_an_eager_limit_says_where_the_throughput_is_back_and_is_no_dip() -> Non
     assert "back" not in stays.what
 
 
+def two_steps(eager: str) -> Run:
+    """A curve that steps up by 20 % at 1 KiB and by 40 % at 8 KiB, of a layer with this limit; "0": left alone."""
+    sizes = ((1024, 1000.0), (1070, 1200.0), (8192, 2000.0), (8565, 2800.0))
+    made = examples.run(
+        *(examples.visited("tcp", size, ns, launch) for launch in range(4) for size, ns in sizes)
+    )
+    return with_settings(made, "tcp", {"eager": eager}, {})
+
+
+@pytest.mark.parametrize(
+    ("eager", "above"),
+    [
+        ("0", 8565),  # nobody knows the limit: the step that is most certainly large
+        ("8k", 8565),
+        ("1k", 1070),  # where it was set, though the other step is larger
+        ("1080", 1070),  # the library counts its own header with the message
+        ("1400", None),  # no header is that long
+        ("4k", None),  # neither is there
+    ],
+)
+def test_of_two_steps_the_eager_limit_is_where_it_was_set(eager: str, above: int | None) -> None:
+    found = found_by("eager-limit", two_steps(eager))
+    assert [one.size_bytes for one in found] == ([] if above is None else [above])
+    others = {one.size_bytes for rule in ("step", "dip") for one in found_by(rule, two_steps(eager))}
+    assert others == {1070, 8565} - {above}, "what is no limit is told as something else"
+
+
 def test_a_dip_is_told_once() -> None:
     (found,) = found_by("dip", dip.fires())
     assert "falls to 75 % from 4096 to 4277 bytes, and is back at 8 KiB" in found.what

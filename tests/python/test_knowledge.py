@@ -23,6 +23,7 @@ LAYER_DEBTS = {
     "python/netpipe/launch/variants.py": "which layer a transport of an MPI stands on",
     "python/netpipe/libraries/intel/presets.py": "the value of I_MPI_FABRICS for shared memory",
     "python/netpipe/libraries/oshmem.py": "a family says whose libraries it is about",
+    "python/netpipe/libraries/settings.py": "which variable a setting is depends on what messages stand on",
     "python/netpipe/peers/nccl_tests.py": "a peer says which layer its numbers are of",
     "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
     "python/netpipe/render/palette.py": "a hue for each layer, also in runs of hosts where this one is not built",

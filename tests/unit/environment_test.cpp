@@ -217,6 +217,7 @@ TEST(Environment, TwoSocketServer) {
   EXPECT_EQ(facts.number("memory.node_count"), 2);
   EXPECT_EQ(facts.number("network.rdma_device_count"), 1);
   EXPECT_EQ(facts.number("limits.ptrace_scope"), 1);
+  EXPECT_TRUE(facts.text("limits.process_vm_readv"));  // of this process: what refuses it is beside its files
   EXPECT_EQ(facts.number("pinning.nodes"), 1);
   EXPECT_EQ(host.facts({1, 4}).number("pinning.nodes"), 2);
   EXPECT_EQ(host.facts({1, 2}).number("pinning.sharing_core"), 0);

@@ -24,6 +24,7 @@ from pwd import struct_passwd
 from typing import BinaryIO, ClassVar
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.libraries.settings import Setting
 from netpipe.libraries.starting.description import Description
 from netpipe.libraries.starting.hosts import BLOCK, CYCLIC, Host, order
 from netpipe.libraries.tunables import Tunables
@@ -203,6 +204,8 @@ class Family:
     tunables: Tunables | None = None  # beside the options of its module
     # What its users can do about a finding, by the rule's id: a part of a sentence that names the library's setting.
     remedies: Mapping[str, str] = field(default_factory=dict)
+    # The environment that a setting of its module becomes; empty: it has no such variable, or that is not known.
+    settings: Callable[[Setting], Mapping[str, str]] = lambda one: {}  # noqa: ARG005
 
     @property
     def folder(self) -> Path:

@@ -363,14 +363,15 @@ class Reading:
 
     @cached_property
     def slowest(self) -> tuple[Slowest, ...]:
-        """The rank or pair that stands out most in each curve that has one."""
+        """The host, rank or pair that stands out most in each curve that has one."""
         from netpipe.reading.cells import slowest_of
 
+        hosts = {one.variant: {rank.rank: rank.host for rank in one.ranks} for one in self.run.variants}
         return tuple(
             one
             for curve in self.curves
             if self._records[curve.variant, curve.pattern].has_cells
-            for one in slowest_of(curve)[:1]
+            for one in slowest_of(curve, hosts.get(curve.variant))[:1]
         )
 
     @cached_property

@@ -5,13 +5,16 @@ confirms it: the variant beside itself with the remedy, at the sizes in question
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from netpipe.findings import Confirm
+from netpipe.findings.library import variables
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
+
+ENV = "env"  # the option of libraries that takes variables: NAME=VALUE;NAME=VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,33 @@ def with_setting(variant: str, name: str, value: str) -> str:
 
 def variant_with(reading: Reading, one: Opened, name: str, value: str) -> str:
     """The variant with another setting, by the name that it has in the run if it was measured too: the run's `shm` is
-    `shm:wait=poll`, as that is the default.
+    `shm:wait=poll`, as that is the default. A variable of its option `env` that the setting becomes is left out,
+    because it would win over the setting.
     """
     options = {**one.options, name: value}
+    variant = one.curve.variant
+    _, own = variables(reading, variant, name, value)
+    kept = _other_variables(one, own)
+    if kept != _other_variables(one, ()):
+        options[ENV] = ";".join(kept)
+        variant = with_setting(variant, ENV, options[ENV]) if kept else without_settings(variant, ENV)
     for plan in reading.run.plans:
         for other in plan.variants:
             if other.module == one.module and other.options == options:
                 return other.variant
-    return with_setting(one.curve.variant, name, value)
+    return with_setting(variant, name, value)
+
+
+def with_variables(one: Opened, added: Mapping[str, str]) -> str:
+    """The variant with these variables in its option `env`, in place of what it has of the same names."""
+    own = [f"{name}={value.replace(',', '|').replace(';', '!')}" for name, value in added.items()]
+    return with_setting(one.curve.variant, ENV, ";".join([*_other_variables(one, added), *own]))
+
+
+def _other_variables(one: Opened, names: Collection[str]) -> list[str]:
+    """NAME=VALUE of what a variant has in its option `env` beside these."""
+    words = one.options.get(ENV, "").split(";")
+    return [word for word in words if word and word.partition("=")[0] not in names]
 
 
 def without_settings(variant: str, *names: str) -> str:

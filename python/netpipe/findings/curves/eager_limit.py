@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import opened, with_setting
+from netpipe.findings.curves import Opened, opened, variant_with
 from netpipe.findings.curves.thresholds import back_at
+from netpipe.findings.library import setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Run
@@ -30,11 +31,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
         raise CannotJudge("no layer has a setting for its eager limit")
     if all(point.visits is None for point in reading.run.points):
         raise CannotJudge("the run did not record its visits")
-    for step, name in _limits(reading):
+    for step, one, name in _limits(reading):
         limit = (nearest_power(step) or step.above_bytes) * FACTOR
-        confirm = Confirm(
-            step.variant, with_setting(step.variant, name, str(limit)), step.pattern, [step.above_bytes]
-        )
+        higher = variant_with(reading, one, name, str(limit))
+        confirm = Confirm(step.variant, higher, step.pattern, [step.above_bytes])
         times = f"{digits(step.times.value)} ({digits(step.times.low)} to {digits(step.times.high)})"
         gain = quantity(step.times, "1")
         back = back_at(reading, step)
@@ -50,15 +50,16 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The step is certain to 95 %; that it is the eager limit is shown by the experiment.",
             cause="Up to the limit a message is sent at once and copied on arrival; above it the sender waits until "
             "the receiver has said where it may go.",
-            remedy=f"a higher limit ({name}={limit}) saves the handshake at the price of memory and a copy",
+            remedy=f"a higher limit, {setting(reading, step.variant, name, str(limit))}, saves the handshake at the "
+            "price of memory and a copy",
             gain=gain,
             confirm=confirm,
         )
 
 
-def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
-    """Each such step, and the name of the setting. A curve has one limit: where it was set, the step that is there,
-    else the step that is most certainly large. Others are of something else.
+def _limits(reading: Reading) -> Iterator[tuple[Step, Opened, str]]:
+    """Each such step, its curve, and the name of the setting. A curve has one limit: where it was set, the step that is
+    there, else the step that is most certainly large. Others are of something else.
     """
     of = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
     steps: dict[tuple[str, str], list[Step]] = {}
@@ -74,7 +75,7 @@ def _limits(reading: Reading) -> Iterator[tuple[Step, str]]:
         if limit:
             found = [step for step in found if _near(step, limit)]
         if found:
-            yield max(found, key=lambda step: step.times.low), name
+            yield max(found, key=lambda step: step.times.low), one, name
 
 
 def _near(step: Step, limit: int) -> bool:

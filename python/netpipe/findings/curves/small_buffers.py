@@ -20,6 +20,7 @@ from netpipe.findings import (
     rule,
 )
 from netpipe.findings.curves import Opened, beside, opened, without_settings
+from netpipe.findings.library import left_out
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss
@@ -79,8 +80,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The buffer is certain; that it is the cause is shown by the experiment.",
             cause="A buffer that was set switches the kernel's autotuning off, and what is in flight can never be more "
             "than it holds.",
-            remedy="leave the buffers to the kernel, or set them above rate x round-trip time (net.core.wmem_max and "
-            "rmem_max bound them)",
+            remedy=f"leave the buffers to the kernel{left_out(reading, variant, NAMES)}, or set them above rate x "
+            "round-trip time (net.core.wmem_max and rmem_max bound them)",
             gain=quantity(times, "1"),
             confirm=Confirm(variant, plain, pattern, [size]),
         )

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import beside, opened, variant_with
+from netpipe.findings.library import setting, variables
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.units import digits, size_text, time_text
 
 WAYS = ("transport", "rpi")  # settings that say how messages go; LAM has its own
+SHARED = ("transport", "shm")
 OPEN = (None, "", "auto")  # the library chooses
 NETWORK = "TCP"  # as the module found it among the sockets of the process
 
@@ -34,7 +36,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         size = summarise(one.curve).latency_size_bytes
         if latency is None or size is None:
             continue
-        confirm = Confirm(variant, variant_with(reading, one, "transport", "shm"), one.curve.pattern, [size])
+        confirm = Confirm(variant, variant_with(reading, one, *SHARED), one.curve.pattern, [size])
         measured = beside(reading, confirm)
         said, gain = "", None
         evidence = {"time": quantity(latency, "ns")}
@@ -53,7 +55,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The connections of the processes are certain; what shared memory would gain is shown by the "
             "experiment.",
             cause="The library did not find, or was told not to use, its transport through shared memory.",
-            remedy="transport=shm, or the library's own setting (netpipe list shows what it becomes)",
+            remedy=setting(reading, variant, *SHARED)
+            + ("" if variables(reading, variant, *SHARED)[1] else ", or the library's own setting"),
             gain=gain,
             confirm=confirm,
         )

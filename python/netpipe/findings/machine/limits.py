@@ -11,6 +11,8 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108  (where POSIX shared memory is)
 LEAST_LOCKABLE_BYTES = 1 << 30
 LEAST_SHM_BYTES = 256 << 20
 LEAST_FREE_BYTES = 64 << 20
+ALLOWED = "allowed"  # what process_vm_readv answered
+NOBODY = 3  # a ptrace_scope under which no privilege helps, until the machine is started again
 
 
 @machine_rule(
@@ -85,18 +87,39 @@ def full_shm(facts: Facts) -> Advice | None:
     "restricted-ptrace",
     "Restricted ptrace",
     NOTE,
-    needs=("limits.ptrace_scope",),
+    needs=("limits.ptrace_scope", "limits.process_vm_readv"),
     fires={"limits.ptrace_scope": 1},
     silent={"limits.ptrace_scope": 1, "limits.may_trace_others": True},
 )
 def ptrace(facts: Facts) -> Advice | None:
-    """`ptrace_scope` is above 0, and there is no privilege to override it."""
-    scope = facts.number("limits.ptrace_scope")
-    if not scope or facts.truth("limits.may_trace_others") is True:
+    """`ptrace_scope` is above 0 without the privilege to override it, or process_vm_readv is refused altogether."""
+    why, remedy = attach_refused(facts) or ("", "")
+    if not why:
         return None
     return Advice(
-        f"The kernel restricts ptrace (ptrace_scope is {scope:.0f}): without consent or privilege no process may read "
-        "another's memory, so many message libraries copy large shared-memory messages twice where one copy (CMA) "
-        "would do.",
-        "sudo sysctl kernel.yama.ptrace_scope=0",
+        f"{why[0].upper()}{why[1:]}. Many message libraries then copy large shared-memory messages twice where one "
+        "copy (CMA) would do.",
+        remedy,
+    )
+
+
+def attach_refused(facts: Facts, least_scope: int = 1) -> tuple[str, str] | None:
+    """Why a process may not read the memory of another one of the same user on this host (cross-memory attach), as a
+    part of a sentence, and what allows it. None: it may, or that is not known. Under a ptrace_scope of 1 a process may
+    let others in, so libraries that ask for that are refused from 2 on.
+    """
+    answer = facts.text("limits.process_vm_readv")
+    if answer not in (None, ALLOWED):
+        why = "a filter of system calls (seccomp), as containers have, or the kernel refuses process_vm_readv"
+        remedy = (
+            "for a container --cap-add=SYS_PTRACE, or a seccomp profile that allows process_vm_readv and "
+        )
+        remedy += "process_vm_writev; else a kernel with CONFIG_CROSS_MEMORY_ATTACH"
+        return f"{why} ({answer})", remedy
+    scope = facts.number("limits.ptrace_scope") or 0
+    privileged = facts.truth("limits.may_trace_others") is True and scope < NOBODY
+    if scope < least_scope or privileged:
+        return None
+    return f"the kernel restricts ptrace (kernel.yama.ptrace_scope is {scope:.0f})", (
+        "sudo sysctl kernel.yama.ptrace_scope=0" + (", after a restart" if scope >= NOBODY else "")
     )

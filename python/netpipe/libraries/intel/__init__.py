@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.libraries import Family, Header, family, launcher
 from netpipe.libraries.intel import presets
 from netpipe.libraries.mpich import Hydra
+from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, Setting
 from netpipe.libraries.tunables import Tunables
 
 NO_PINNING = {"I_MPI_PIN": "0"}  # the worker pins itself
@@ -58,6 +60,16 @@ def pmi2_library() -> str:
     )
 
 
+def settings(one: Setting) -> Mapping[str, str]:
+    """As family.h has them."""
+    if one.said == SHARED:
+        return {"I_MPI_FABRICS": one.value}
+    if (one.said, one.below) == (ONE_COPY, SHM):
+        return {"I_MPI_SHM_CMA": "1"}
+    names = {SHM: "I_MPI_SHM_EAGER_THRESHOLD", OFI: "FI_OFI_RXM_BUFFER_SIZE"}
+    return {names[one.below]: one.value} if one.name == "eager" and one.below in names else {}
+
+
 family(
     Family(
         name="intel",
@@ -72,6 +84,7 @@ family(
         marker="bin/impi_info",  # installed by pip, its mpicc does not know where it is
         slurm=under_slurm,
         has_abi=True,
+        settings=settings,
         tunables=Tunables(
             prefix="I_MPI_",
             known=f"{presets.ADJUST}BCAST",

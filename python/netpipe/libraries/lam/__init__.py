@@ -12,18 +12,20 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.lam import modules
+from netpipe.libraries.settings import SHARED, TCP, Setting
 from netpipe.libraries.starting.condense import condense
 from netpipe.libraries.starting.description import Description
 from netpipe.libraries.starting.processes import end_all_with
 from netpipe.libraries.tunables import Tunables
 
 USER = "NETPIPE_LAM_USER"
+SSI = "LAM_MPI_SSI_"  # of variables: prefix of its parameters
 BOOT_S = 30.0
 HALT_S = 10.0
 # Halts the daemons when its standard input ends, as it does however netpipe ends.
@@ -83,7 +85,7 @@ class Lam(Launcher):
         if job.remote_shell is not None:
             self._environment["LAMRSH"] = str(job.remote_shell)
         # a greeting or warning of ssh is not a failure
-        self._environment["LAM_MPI_SSI_boot_rsh_ignore_stderr"] = "1"
+        self._environment[f"{SSI}boot_rsh_ignore_stderr"] = "1"
         lines = [f"{host.name} cpu={host.ranks}\n" for host in job.hosts] or [f"localhost cpu={job.ranks}\n"]
         hosts = job.file("lam-hosts", "".join(lines))
         # The daemon keeps lamboot's output open, so it is a file and never a pipe.
@@ -170,14 +172,23 @@ def ordinary_user() -> pwd.struct_passwd:
     return found
 
 
+def settings(one: Setting) -> Mapping[str, str]:
+    """As family.h has them; which of its two kinds of shared memory a run used, the run does not say."""
+    if one.said == SHARED:
+        return {f"{SSI}rpi": "usysv"}
+    names = {"eager": f"{SSI}rpi_tcp_short", "sndbuf": f"{SSI}rpi_tcp_sockbuf"}
+    return {names[one.name]: one.value} if one.below == TCP and one.name in names else {}
+
+
 family(
     Family(
         name="lam",
         title="LAM/MPI",
         headers=(Header("LAM_MPI", ("LAM_MAJOR_VERSION", "LAM_MINOR_VERSION", "LAM_RELEASE_VERSION")),),
         launcher=Lam,
+        settings=settings,
         tunables=Tunables(
-            prefix="LAM_MPI_SSI_",
+            prefix=SSI,
             known=modules.COLLECTIVES,
             ask=modules.ask,
             read_back=modules.read_back,

@@ -9,6 +9,7 @@ from typing import ClassVar
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.mpich import rules
 from netpipe.libraries.mpich.rules import CVAR
+from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, UCX, Setting, of_ucx
 from netpipe.libraries.tunables import Parameter, Tunables
 
 
@@ -43,6 +44,22 @@ class Hydra(Launcher):
         return [word for name, value in variables.items() for word in ("-genv", name, value)]
 
 
+def settings(one: Setting) -> Mapping[str, str]:
+    """As family.h has them."""
+    if one.said == SHARED:
+        return {f"{CVAR}NOLOCAL": "0"}
+    if one.below == UCX:
+        return of_ucx(one)
+    if (one.said, one.below) == (ONE_COPY, SHM) and one.major >= 5:
+        return {f"{CVAR}CH4_CMA_ENABLE": "1"}
+    if (one.name, one.below) == ("eager", SHM) and one.major >= 5:
+        return {f"{CVAR}CH4_IPC_CMA_P2P_THRESHOLD": one.after}
+    if (one.name, one.below) == ("eager", OFI):
+        name = "CH4_OFI_EAGER_THRESHOLD" if one.major >= 5 else "CH4_OFI_EAGER_MAX_MSG_SIZE"
+        return {f"{CVAR}{name}": one.value, "FI_OFI_RXM_BUFFER_SIZE": one.value}
+    return {}
+
+
 family(
     Family(
         name="mpich",
@@ -51,6 +68,7 @@ family(
         launcher=Hydra,
         interface="pmi2",
         has_abi=True,
+        settings=settings,
         tunables=Tunables(
             prefix=CVAR,
             known=f"{CVAR}BCAST_SHORT_MSG_SIZE",

@@ -9,6 +9,7 @@ from typing import ClassVar
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.openmpi import rules
 from netpipe.libraries.openmpi.rules import MCA
+from netpipe.libraries.settings import NO_NAGLE, OFI, ONE_COPY, SHARED, SHM, TCP, UCX, Setting, of_ucx
 from netpipe.libraries.starting.hosts import joined
 from netpipe.libraries.tunables import Parameter, Tunables
 
@@ -58,20 +59,41 @@ def flags(version: str) -> tuple[str, ...]:
     return ("-DHAVE_PARTITIONED=1", "-DHAVE_PERSISTENT_COLLECTIVES=1") if major >= 5 else ()
 
 
-SHARED, TCP = "auto|shm", "auto|tcp"
+def settings(one: Setting) -> Mapping[str, str]:
+    """As family.h has them."""
+    components = {SHM: "sm" if one.major >= 5 else "vader", TCP: TCP}
+    if one.said == SHARED:
+        return {f"{MCA}pml": "ob1", f"{MCA}btl": f"self,{components[SHM]}"}
+    if one.below == UCX:
+        return of_ucx(one)
+    if one.said == ONE_COPY:
+        name = "smsc" if one.major >= 5 else "btl_vader_single_copy_mechanism"
+        return {f"{MCA}{name}": one.value}
+    if (one.name, one.below) == ("eager", OFI):
+        return {"FI_OFI_RXM_BUFFER_SIZE": one.value}
+    if (one.said, one.below) == (NO_NAGLE, TCP):
+        return {f"{MCA}btl_tcp_use_nagle": "0"}
+    limits = {"eager": "eager_limit", "rndv": "rndv_eager_limit"}
+    buffers = {"sndbuf": "sndbuf", "rcvbuf": "rcvbuf"}
+    parameter = (limits | (buffers if one.below == TCP else {})).get(one.name)
+    component = components.get(one.below or "")
+    return {f"{MCA}btl_{component}_{parameter}": one.value} if parameter and component else {}
+
+
+IN_MEMORY, OVER_TCP = "auto|shm", "auto|tcp"
 
 TUNABLES = Tunables(
     prefix=MCA,
     bare=True,
     known=f"{MCA}pml",
     parameters=(
-        Parameter(f"{MCA}btl_tcp_links", TCP, 1, 8),
-        Parameter(f"{MCA}btl_tcp_max_send_size", TCP, 4096, 4 << 20),
-        Parameter(f"{MCA}btl_tcp_endpoint_cache", TCP, 1024, 1 << 20),
-        Parameter(f"{MCA}btl_sm_max_send_size", SHARED, 4096, 1 << 20),  # of 5
-        Parameter(f"{MCA}btl_vader_max_send_size", SHARED, 4096, 1 << 20),  # of 4
-        Parameter(f"{MCA}btl_sm_fbox_size", SHARED, 1024, 1 << 18),
-        Parameter(f"{MCA}btl_vader_fbox_size", SHARED, 1024, 1 << 18),
+        Parameter(f"{MCA}btl_tcp_links", OVER_TCP, 1, 8),
+        Parameter(f"{MCA}btl_tcp_max_send_size", OVER_TCP, 4096, 4 << 20),
+        Parameter(f"{MCA}btl_tcp_endpoint_cache", OVER_TCP, 1024, 1 << 20),
+        Parameter(f"{MCA}btl_sm_max_send_size", IN_MEMORY, 4096, 1 << 20),  # of 5
+        Parameter(f"{MCA}btl_vader_max_send_size", IN_MEMORY, 4096, 1 << 20),  # of 4
+        Parameter(f"{MCA}btl_sm_fbox_size", IN_MEMORY, 1024, 1 << 18),
+        Parameter(f"{MCA}btl_vader_fbox_size", IN_MEMORY, 1024, 1 << 18),
     ),
     algorithm=lambda operation: f"{MCA}coll_tuned_{operation}_algorithm",
     rules=rules.rules,
@@ -93,6 +115,7 @@ family(
         interface="pmix",
         flags=flags,
         tunables=TUNABLES,
+        settings=settings,
         remedies={
             "backing-file": f"{MCA}btl_sm_backing_directory=/dev/shm (btl_vader_backing_directory before Open MPI "
             "5); the pool of a build with CUDA lies in TMPDIR",

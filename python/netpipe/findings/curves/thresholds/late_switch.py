@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, examples, quantity, rule
-from netpipe.findings.curves import odd_sizes, opened, with_setting
+from netpipe.findings.curves import Opened, odd_sizes, opened, variant_with
 from netpipe.findings.curves.eager_limit import FACTOR, LEAST_BYTES, MOST_BYTES, OPTIONS
+from netpipe.findings.library import setting
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step, nearest_power
 from netpipe.records import Run
@@ -23,12 +24,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
         raise CannotJudge("no layer has a setting for its eager limit")
     if all(point.visits is None for point in reading.run.points):
         raise CannotJudge("the run did not record its visits")
-    for step, name in _steps(reading):
+    for step, one, name in _steps(reading):
         limit = nearest_power(step) or step.below_bytes
         lower = limit // FACTOR
-        confirm = Confirm(
-            step.variant, with_setting(step.variant, name, str(lower)), step.pattern, [step.below_bytes]
-        )
+        less = variant_with(reading, one, name, str(lower))
+        confirm = Confirm(step.variant, less, step.pattern, [step.below_bytes])
         gain = quantity(step.times.inverse(), "1")
         yield Finding(
             severity=NOTE,
@@ -40,7 +40,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             evidence={"times": gain},
             certainty="The step is certain to 95 %; that the setting moves it is shown by the experiment.",
             cause="Above its threshold the layer moves messages in another way, which would be faster below it, too.",
-            remedy=f"a lower limit ({name}={lower})",
+            remedy=f"a lower limit: {setting(reading, step.variant, name, str(lower))}",
             gain=gain,
             confirm=confirm,
         )
@@ -48,11 +48,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 def steps_of(reading: Reading) -> tuple[Step, ...]:
     """Those steps down."""
-    return tuple(step for step, _ in _steps(reading))
+    return tuple(step for step, *_ in _steps(reading))
 
 
-def _steps(reading: Reading) -> Iterator[tuple[Step, str]]:
-    """Each with the name of the setting."""
+def _steps(reading: Reading) -> Iterator[tuple[Step, Opened, str]]:
+    """Each with its curve and the name of the setting."""
     of = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
     spikes = odd_sizes.valleys(reading)
     for step in reading.steps:
@@ -60,8 +60,14 @@ def _steps(reading: Reading) -> Iterator[tuple[Step, str]]:
         one = of.get(curve)
         name = next((name for name in OPTIONS if one and name in one.options), None)
         large = LEAST_BYTES <= step.above_bytes <= MOST_BYTES
-        if name is not None and large and step.times.high < FASTER and curve not in spikes:
-            yield step, name
+        if (
+            one is not None
+            and name is not None
+            and large
+            and step.times.high < FASTER
+            and curve not in spikes
+        ):
+            yield step, one, name
 
 
 def fires() -> Run:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from netpipe.findings import CURVES, SEVERE, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
-from netpipe.findings.curves import opened, variant_with
+from netpipe.findings.curves import ENV, Opened, opened, variant_with, with_variables
+from netpipe.findings.library import assignments, variables
 from netpipe.reading import Reading
 from netpipe.reading.curves import CurvePoint
 from netpipe.records import PlannedVariant, Rank, Run
@@ -51,11 +52,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             continue
         worst = max(found, key=lambda late: (late.all, late.wait_ns))
         variant, size = one.curve.variant, worst.at.size_bytes
-        confirm = None
-        if "nodelay" in one.has:
-            confirm = Confirm(
-                variant, variant_with(reading, one, "nodelay", "yes"), one.curve.pattern, [size]
-            )
+        remedied, remedy = _remedy(reading, one)
         of = "" if worst.all else "one message in ten of "
         yield Finding(
             severity=SEVERE,
@@ -68,14 +65,20 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The setting is certain; that it is the cause is shown by the experiment.",
             cause="TCP_NODELAY is off, so the kernel holds a small segment back until the one before is acknowledged, "
             "and the receiver delays that acknowledgement by up to 40 ms.",
-            remedy="switch Nagle's algorithm off: "
-            + (
-                "nodelay=yes, TCP_NODELAY in a program"
-                if confirm
-                else "TCP_NODELAY, or the library's own setting"
-            ),
-            confirm=confirm,
+            remedy=f"switch Nagle's algorithm off: {remedy}",
+            confirm=Confirm(variant, remedied, one.curve.pattern, [size]) if remedied else None,
         )
+
+
+def _remedy(reading: Reading, one: Opened) -> tuple[str | None, str]:
+    """The variant without Nagle's algorithm, and how a program gets that."""
+    if "nodelay" in one.has:
+        return variant_with(reading, one, "nodelay", "yes"), "nodelay=yes, TCP_NODELAY in a program"
+    title, found = variables(reading, one.curve.variant, "nodelay", "yes")
+    if found and ENV in one.has:
+        remedied = with_variables(one, found)
+        return remedied, f"{title}: {assignments(found)} (here env={assignments(found)})"
+    return None, "TCP_NODELAY, or the library's own setting"
 
 
 def _together(reading: Reading) -> Mapping[str, int]:
