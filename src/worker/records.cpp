@@ -34,25 +34,32 @@ std::string_view view_of(const char* text) { return text != nullptr ? text : "";
 // Whether a pattern has this measure with the options that it runs with.
 bool measured(const std::vector<float>& values) { return values.empty() || !std::isnan(values.front()); }
 
-// The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost,
-// where one rank sends to several that of each of them too.
-void add_measures(Json& json, std::span<const Measure> measures, std::span<const Block> blocks, std::size_t leading,
-                  const Point& point) {
-  const auto add = [&](std::string_view name, const char* unit, double median, double low, double high, bool bounded) {
-    json.open('{').field("name", name).field("unit", unit).field("median", median);
-    bounded ? json.field("low", low).field("high", high) : json.field_null("low").field_null("high");
-    json.close('}');
-  };
-  json.key("measures").open('[');
-  const auto add_loss = [&](const std::string& name, std::span<const Losses> losses) {
+void add_measure(Json& json, std::string_view name, const char* unit, double median, double low, double high,
+                 bool bounded) {
+  json.open('{').field("name", name).field("unit", unit).field("median", median);
+  bounded ? json.field("low", low).field("high", high) : json.field_null("low").field_null("high");
+  json.close('}');
+}
+
+// What is known of a size although no sample has a time: of a lossy layer the share of messages that it lost, and where
+// one rank sends to several that of each of them.
+void add_losses(Json& json, const Point& point) {
+  const auto add = [&](const std::string& name, std::span<const Losses> losses) {
     const LossShare loss = loss_share(losses);
-    add(name, "1", loss.share, loss.low, loss.high, loss.bounded);
+    add_measure(json, name, "1", loss.share, loss.low, loss.high, loss.bounded);
   };
-  if (!point.losses.empty()) add_loss("loss", point.losses);
+  if (!point.losses.empty()) add("loss", point.losses);
   for (std::size_t rank = 0; rank < point.losses_of_ranks.size(); ++rank) {
     const std::vector<Losses>& losses = point.losses_of_ranks[rank];
-    if (!losses.empty() && losses.front().messages > 0) add_loss("loss_rank_" + std::to_string(rank), losses);
+    if (!losses.empty() && losses.front().messages > 0) add("loss_rank_" + std::to_string(rank), losses);
   }
+}
+
+// The median of each measure over all samples of the point, after what a lossy layer lost.
+void add_measures(Json& json, std::span<const Measure> measures, std::span<const Block> blocks, std::size_t leading,
+                  const Point& point) {
+  json.key("measures").open('[');
+  add_losses(json, point);
   for (std::size_t m = 0; m < measures.size(); ++m) {
     if (!blocks.empty() && !measured(blocks.front().beside.measures[m])) continue;
     std::vector<Block> own;
@@ -61,7 +68,7 @@ void add_measures(Json& json, std::span<const Measure> measures, std::span<const
       own.push_back({block.at_s, {values.begin() + static_cast<std::ptrdiff_t>(leading), values.end()}});
     }
     const Estimate e = estimate(own);
-    add(measures[m].name, measures[m].unit, e.median, e.low, e.high, e.bounded);
+    add_measure(json, measures[m].name, measures[m].unit, e.median, e.low, e.high, e.bounded);
   }
   json.close(']');
 }
@@ -142,6 +149,14 @@ std::string skipped_record(int launch, const std::string& variant, const std::st
   json.field("variant", variant).field("pattern", pattern);
   size_bytes ? json.field("size_bytes", *size_bytes) : json.field_null("size_bytes");
   json.field("reason", reason).close('}');
+  return json.take();
+}
+
+std::string lost_record(const CurveName& name, const Point& point) {
+  Json json = begin("skipped", name, point.size_bytes);
+  json.field("reason", lost_in_every_sample).key("measures").open('[');
+  add_losses(json, point);
+  json.close(']').field_raw("counters", counters_json(*name.variant->module, point.counters, true)).close('}');
   return json.take();
 }
 
