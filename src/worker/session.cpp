@@ -339,6 +339,7 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
   point.verified_bytes += report.verified_bytes;
   if (v.pass >= 0) {
     add_counters(layer, counters, point.counters);
+    add_to_measures(layer, counters, point.of_layer);
     if (samples.losses.messages > 0) point.losses.push_back(samples.losses);
     point.losses_of_ranks.resize(samples.losses_of_ranks.size());
     for (std::size_t rank = 0; rank < samples.losses_of_ranks.size(); ++rank) {

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import WORKER, Outcome, Runner, Starter, parse, wait_for_samples
-from lossy_path import FAR_ADDRESS, Path, Swapping, doubling, losing, lossy_path
+from lossy_path import FAR_ADDRESS, Path, Swapping, doubling, holding, losing, lossy_path
 from machines import free_port
 from test_conformance import LISTING
 from test_two_hosts import Serve, plan, serve, token  # noqa: F401
@@ -45,9 +45,14 @@ def settings(done: Outcome, rank: int = 0) -> dict[str, Any]:
     return answer
 
 
+def measure_of(point: dict[str, Any], name: str) -> dict[str, Any]:
+    said: dict[str, Any]
+    (said,) = (one for one in point["measures"] if one["name"] == name)
+    return said
+
+
 def loss_of(point: dict[str, Any]) -> float:
-    (share,) = (float(one["median"]) for one in point["measures"] if one["name"] == "loss")
-    return share
+    return float(measure_of(point, "loss")["median"])
 
 
 def counted(done: Outcome, point: dict[str, Any]) -> tuple[int, int]:
@@ -257,6 +262,7 @@ def test_windows_and_incasts_bring_every_byte(measure: Runner, options: str) -> 
         assert all(point["verified_bytes"] > 0 for point in points if point["size_bytes"] > 0), pattern
         for point in points:
             assert 0 <= loss_of(point) < 1
+            assert 0 <= measure_of(point, "reordered")["median"] < 1
             assert not [one for one in point["measures"] if str(one["name"]).startswith("loss_rank_")]
     for point in done.of("point", pattern="incast:arrivals=yes"):
         assert [cell["rank"] for cell in point["cells"]] == [1, 2, 3]
@@ -460,8 +466,50 @@ def test_datagrams_that_overtake_each_other_are_put_in_order(
     done = between(path, serve, tmp_path, "variant udp", *lines)
     assert done.code == 0, done.said
     (point,) = done.of("point")
-    assert point["counters"]["reordered"] > 0
+    assert point["counters"]["messages_reordered"] > 0
     assert point["verified_bytes"] > 0
+
+
+@pytest.mark.parametrize(("pattern", "least"), [("stream", 0.4), ("window:in_flight=8", 0.2)])
+def test_of_messages_that_change_places_each_second_one_comes_out_of_order(
+    path: Path, serve: Serve, tmp_path: File, pattern: str, least: float
+) -> None:
+    """Of an odd number one keeps its place. Of a window the acknowledgement does, and a question may take the place of
+    a message.
+    """
+    path.treat = Swapping()
+    lines = ("schedule list", "sizes 8", f"pattern {pattern}", "verify yes", "budget 1")
+    done = between(path, serve, tmp_path, "variant udp:rate=1", *lines, "timeout 20")
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    share = measure_of(point, "reordered")
+    assert share["unit"] == "1"
+    messages, reordered = (point["counters"][name] for name in ("messages_received", "messages_reordered"))
+    assert share["median"] == pytest.approx(reordered / messages)
+    assert least < share["median"] <= 0.5
+    assert share["low"] <= share["median"] <= share["high"] < 0.6
+    assert loss_of(point) == 0
+
+
+def test_a_path_that_holds_up_every_second_message_with_a_time_has_that_jitter(
+    path: Path, serve: Serve, tmp_path: File
+) -> None:
+    """One message in 16 says when it left, one in 16 ms at this rate; of these each second one is 8 ms late. Nothing
+    else of the path lasts as long, so what such a delay differs from the one before it is about that.
+    """
+    held_ns = 8e6
+    path.treat = holding(held_ns * 1e-9, every=32)
+    lines = ("schedule list", "sizes 100", STREAM, "verify yes", "budget 1", "timeout 20")
+    done = between(path, serve, tmp_path, "variant udp:rate=1", *lines)
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    jitter = measure_of(point, "jitter")
+    assert jitter["unit"] == "ns"
+    changes_ns, delays = (point["counters"][name] for name in ("delay_changes_ns", "delays_compared"))
+    assert jitter["median"] == pytest.approx(changes_ns / delays)
+    assert 0.8 * held_ns < jitter["median"] < 1.5 * held_ns
+    assert jitter["low"] < jitter["median"] < jitter["high"]
+    assert measure_of(point, "reordered")["median"] == 0
 
 
 def test_a_path_that_no_datagram_gets_through_is_named(path: Path, serve: Serve, tmp_path: File) -> None:

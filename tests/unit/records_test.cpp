@@ -219,6 +219,23 @@ TEST(Records, OfASizeWithoutATimeHaveWhatWasLost) {
   EXPECT_TRUE(has(lost_record(name, point), R"("median":0.53,"low":null,"high":null})")) << "too few visits";
 }
 
+TEST(Records, HaveWhatTheLayerMeasures) {
+  Planned planned("variant crowd\npattern pingpong\n" + sizes);
+  Layer layer;
+  layer.keep_counters({{"came", "1", "", NP_COUNTS_UP}, {"late_ns", "ns", "", NP_COUNTS_UP}});
+  layer.keep_measures({{"late", "ns", "", 1, 0}, {"early", "ns", "", 1, 0}});
+  planned.resolved.variants[0].module = &layer;
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Point point;
+  point.size_bytes = 1000;
+  point.rounds = 1;
+  point.of_layer = {std::vector<Ratio>(8, {300, 100}), {}};
+  const std::string measured = R"("measures":[{"name":"late","unit":"ns","median":3,"low":3,"high":3}])";
+  const std::vector<Block> blocks(8, Block{0, {100, 100, 100, 100}});
+  EXPECT_TRUE(has(point_record(name, {}, *planned.openings[0], point, blocks), measured));
+  EXPECT_TRUE(has(lost_record(name, point), measured)) << lost_record(name, point);
+}
+
 TEST(Records, OfAPointHaveEachOfItsVisits) {
   const Planned planned("variant crowd\npattern pingpong\n" + sizes);
   const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
