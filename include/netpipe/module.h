@@ -151,6 +151,15 @@ typedef struct np_counter {
   uint32_t kind;    /* an np_counter_kind */
 } np_counter;
 
+/* What the layer says of the messages of a size beside their times and how many of them were lost: the sum of one
+ * counter over that of another, of all ranks and visits. netpipe makes its interval from how much visits differ. */
+typedef struct np_measure {
+  const char* name;    /* as that of a counter, and not "loss": "reordered" */
+  const char* unit;    /* "1": a share, because sum counts some of what count does; or that of sum: "ns" */
+  const char* help;    /* one phrase */
+  uint32_t sum, count; /* two counters that grow (NP_COUNTS_UP), by their place in the table, from 0 */
+} np_measure;
+
 /* ---------------------------------------------------------------------------------------------- the endpoint */
 
 /* How the ranks of a module come to life. */
@@ -544,6 +553,9 @@ typedef struct np_module {
 
   uint32_t idle;     /* 1: it moves nothing, whatever its settings (null): its time is that of netpipe itself */
   uint32_t reserved; /* 0 */
+
+  const np_measure* measures;
+  uint32_t nmeasures, measure_bytes; /* how many, and sizeof(np_measure) */
 } np_module;
 
 const np_module* netpipe_module(void);

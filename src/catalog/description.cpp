@@ -17,6 +17,7 @@ constexpr std::string_view first_line = "netpipe-module 1";
 constexpr std::size_t option_fields = 11;
 constexpr std::size_t older_option_fields = 9;  // without applies_to and unsupported, which may be empty
 constexpr std::size_t counter_fields = 4;
+constexpr std::size_t measure_fields = 5;
 
 constexpr std::array<std::string_view, 3> process_models = {"forked", "launched", "daemons"};
 constexpr std::array<std::string_view, 6> groups = {"messages", "one_sided", "collectives",
@@ -81,6 +82,11 @@ std::string describe_layer(const Layer& layer, const std::string& file, const st
     const np_counter& c = layer.counters[i];
     text += tabbed("counter", {c.name, one_line(c.unit), c.kind == NP_GAUGE ? "gauge" : "up", one_line(c.help)});
   }
+  for (std::uint32_t i = 0; i < layer.nmeasures; ++i) {
+    const np_measure& m = layer.measures[i];
+    text += tabbed("measure", {m.name, one_line(m.unit), layer.counters[m.sum].name, layer.counters[m.count].name,
+                               one_line(m.help)});
+  }
   for (std::uint32_t i = 0; i < layer.noptions; ++i) {
     const np_option& o = layer.options[i];
     text +=
@@ -129,6 +135,20 @@ Outcome DescribedModule::take_counter(const std::vector<std::string>& fields) {
   }
   const std::uint32_t kind = fields[2] == "gauge" ? NP_GAUGE : NP_COUNTS_UP;
   counters_.push_back({keep(fields[0]), keep(fields[1]), keep(fields[3]), kind});
+  return ok();
+}
+
+Outcome DescribedModule::take_measure(const std::vector<std::string>& fields) {
+  if (fields.size() != measure_fields) {
+    return usage("a measure has " + std::to_string(fields.size()) + " fields instead of " +
+                 std::to_string(measure_fields));
+  }
+  const auto place_of = [&](const std::string& name) {  // of none: one behind the last
+    const auto at =
+        std::find_if(counters_.begin(), counters_.end(), [&](const np_counter& one) { return name == one.name; });
+    return static_cast<std::uint32_t>(at - counters_.begin());
+  };
+  measures_.push_back({keep(fields[0]), keep(fields[1]), keep(fields[4]), place_of(fields[2]), place_of(fields[3])});
   return ok();
 }
 
@@ -189,9 +209,13 @@ Result<std::unique_ptr<DescribedModule>> DescribedModule::parse(std::string_view
     if (number == 1 && line != first_line) return refuse("it does not begin with '" + std::string(first_line) + "'");
     if (number == 1 || line.empty()) continue;
     Outcome taken = ok();
-    if (const auto tab = line.find('\t'); line.starts_with("option\t") || line.starts_with("counter\t")) {
-      const std::vector<std::string> fields = split(std::string_view(line).substr(tab + 1), '\t');
-      taken = line[0] == 'o' ? module->take_option(fields) : module->take_counter(fields);
+    const bool in_fields =
+        line.starts_with("option\t") || line.starts_with("counter\t") || line.starts_with("measure\t");
+    if (in_fields) {
+      const std::vector<std::string> fields = split(std::string_view(line).substr(line.find('\t') + 1), '\t');
+      taken = line[0] == 'o'   ? module->take_option(fields)
+              : line[0] == 'c' ? module->take_counter(fields)
+                               : module->take_measure(fields);
     } else {
       const auto blank = line.find(' ');
       const std::string_view value =
@@ -204,6 +228,7 @@ Result<std::unique_ptr<DescribedModule>> DescribedModule::parse(std::string_view
   Layer& layer = module->layer_;
   layer.keep_options(std::move(module->options_));
   layer.keep_counters(std::move(module->counters_));
+  layer.keep_measures(std::move(module->measures_));
   if (const std::string fault = layer_fault(layer); !fault.empty()) {
     return usage("module " + path + " is refused: " + fault);
   }

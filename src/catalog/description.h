@@ -18,6 +18,7 @@
 //     crosses-hosts yes
 //     operations bootstrap send recv ...
 //     counter<TAB>name<TAB>unit<TAB>kind (up, gauge)<TAB>help
+//     measure<TAB>name<TAB>unit<TAB>counter of its sum<TAB>counter of its count<TAB>help      (behind the counters)
 //     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help
 //           <TAB>applies_to (messages, one_sided, collectives, requests, cast, strided; separated by |;
 //           empty: all)<TAB>unsupported (unsupported.h)
@@ -60,10 +61,12 @@ class DescribedModule {
   Outcome take_ranks(std::string_view value);
   Outcome take_option(std::vector<std::string> fields);
   Outcome take_counter(const std::vector<std::string>& fields);
+  Outcome take_measure(const std::vector<std::string>& fields);
 
   std::deque<std::string> texts_;  // never moves what it holds
   std::vector<np_option> options_;
   std::vector<np_counter> counters_;
+  std::vector<np_measure> measures_;
   Layer layer_;
   std::string file_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "layer/layer.h"
 
@@ -33,6 +34,18 @@ std::string counter_fault(const np_counter& counter) {
   if (!good_name(counter.name)) return "it has a counter whose name is missing or malformed";
   if (counter.unit != nullptr && counter.kind <= NP_GAUGE) return {};
   return std::string("its counter '") + counter.name + "' has no unit or an unknown kind";
+}
+
+std::string measure_fault(const Layer& layer, const np_measure& measure) {
+  if (!good_name(measure.name)) return "it has a measure whose name is missing or malformed";
+  const std::string name = std::string("its measure '") + measure.name + "' has ";
+  if (std::string_view(measure.name).starts_with("loss")) return name + "the name of what netpipe counts itself";
+  if (measure.unit == nullptr) return name + "no unit";
+  for (const std::uint32_t place : {measure.sum, measure.count}) {
+    if (place >= layer.ncounters) return name + "a counter that is not in the table";
+    if (layer.counters[place].kind != NP_COUNTS_UP) return name + "a counter that is a gauge";
+  }
+  return {};
 }
 
 std::string memory_fault(const np_memory& memory) {
@@ -95,6 +108,7 @@ std::string layer_fault(const Layer& l) {
   std::string fault;
   for (std::uint32_t i = 0; i < l.noptions && fault.empty(); ++i) fault = option_fault(l.options[i]);
   for (std::uint32_t i = 0; i < l.ncounters && fault.empty(); ++i) fault = counter_fault(l.counters[i]);
+  for (std::uint32_t i = 0; i < l.nmeasures && fault.empty(); ++i) fault = measure_fault(l, l.measures[i]);
   for (std::size_t i = 0; i < l.memory_kinds.size() && fault.empty(); ++i) fault = memory_fault(l.memory_kinds[i]);
   return fault.empty() ? group_fault(l) : fault;
 }

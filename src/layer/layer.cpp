@@ -84,6 +84,13 @@ Result<std::unique_ptr<Layer>> Layer::of(const np_module* table, const std::stri
     }
     layer->keep_counters(copy_rows(module.counters, module.ncounters, module.counter_bytes));
   }
+  if (module.nmeasures > 0) {
+    if (module.measures == nullptr) return refuse("it counts measures and has no table of them");
+    if (module.measure_bytes < sizeof(np_measure)) {
+      return refuse(too_short("measures", module.measure_bytes, sizeof(np_measure)) + " (measure_bytes)");
+    }
+    layer->keep_measures(copy_rows(module.measures, module.nmeasures, module.measure_bytes));
+  }
   std::string fault = take_group(static_cast<np_messages&>(*layer), module.messages, "messages");
   if (fault.empty()) fault = take_group(static_cast<np_one_sided&>(*layer), module.one_sided, "one_sided");
   if (fault.empty()) fault = take_group(static_cast<np_collectives&>(*layer), module.collectives, "collectives");
@@ -113,6 +120,13 @@ void Layer::keep_counters(std::vector<np_counter> kept) {
   counters = counter_list_.empty() ? nullptr : counter_list_.data();
   ncounters = static_cast<std::uint32_t>(counter_list_.size());
   counter_bytes = sizeof(np_counter);
+}
+
+void Layer::keep_measures(std::vector<np_measure> kept) {
+  measure_list_ = std::move(kept);
+  measures = measure_list_.empty() ? nullptr : measure_list_.data();
+  nmeasures = static_cast<std::uint32_t>(measure_list_.size());
+  measure_bytes = sizeof(np_measure);
 }
 
 void Layer::rename(std::string new_name) {

@@ -23,7 +23,7 @@ struct Layer : np_module, np_messages, np_one_sided, np_collectives {
   Layer() : np_module{}, np_messages{}, np_one_sided{}, np_collectives{} {}
   Layer(Layer&&) = default;
   Layer& operator=(Layer&&) = default;
-  Layer(const Layer&) = delete;  // options and counters point into the lists
+  Layer(const Layer&) = delete;  // options, counters and measures point into the lists
   Layer& operator=(const Layer&) = delete;
   ~Layer() = default;
 
@@ -34,6 +34,7 @@ struct Layer : np_module, np_messages, np_one_sided, np_collectives {
   // Replace what the module has.
   void keep_options(std::vector<np_option> kept);
   void keep_counters(std::vector<np_counter> kept);
+  void keep_measures(std::vector<np_measure> kept);
   void rename(std::string new_name);
 
   // The layer's own memory of this kind, or NULL.
@@ -53,6 +54,7 @@ struct Layer : np_module, np_messages, np_one_sided, np_collectives {
  private:
   std::vector<np_option> option_list_;
   std::vector<np_counter> counter_list_;
+  std::vector<np_measure> measure_list_;
   std::unique_ptr<const std::string> own_name_;
 };
 

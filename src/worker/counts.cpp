@@ -33,29 +33,48 @@ std::string counters_json(const Layer& layer, std::span<const std::int64_t> tota
   return json.take();
 }
 
-// The ratio estimator of cluster sampling (Cochran, Sampling Techniques, 1977, section 6.3): a visit is a cluster.
-LossShare loss_share(std::span<const Losses> visits) {
-  double lost = 0, messages = 0;
-  for (const Losses& visit : visits) {
-    lost += static_cast<double>(visit.lost);
-    messages += static_cast<double>(visit.messages);
+void add_to_measures(const Layer& layer, std::span<const std::int64_t> counters,
+                     std::vector<std::vector<Ratio>>& of_layer) {
+  if (counters.size() != layer.ncounters) return;
+  of_layer.resize(layer.nmeasures);
+  for (std::uint32_t m = 0; m < layer.nmeasures; ++m) {
+    const std::int64_t sum = counters[layer.measures[m].sum], count = counters[layer.measures[m].count];
+    if (sum >= 0 && count > 0) of_layer[m].push_back({static_cast<double>(sum), static_cast<double>(count)});
   }
-  LossShare result;
-  if (messages == 0) return result;
-  result.share = lost / messages;
+}
+
+// The ratio estimator of cluster sampling (Cochran, Sampling Techniques, 1977, section 6.3): a visit is a cluster.
+RatioEstimate estimate_ratio(std::span<const Ratio> visits, bool share) {
+  double sum = 0, count = 0;
+  for (const Ratio& visit : visits) {
+    sum += visit.sum;
+    count += visit.count;
+  }
+  RatioEstimate result;
+  if (count == 0) return result;
+  result.value = sum / count;
   const auto n = static_cast<double>(visits.size());
   result.bounded = visits.size() >= fewest_passes;
   if (!result.bounded) return result;
   double squares = 0;
-  for (const Losses& visit : visits) {
-    const double off = static_cast<double>(visit.lost) - result.share * static_cast<double>(visit.messages);
+  for (const Ratio& visit : visits) {
+    const double off = visit.sum - result.value * visit.count;
     squares += off * off;
   }
   constexpr double two_sided_95 = 2.365;  // Student's t with 7 degrees of freedom, those of the fewest visits
-  const double error = two_sided_95 * std::sqrt(squares * n / (n - 1)) / messages;
-  result.low = std::max(result.share - error, 0.0);
-  result.high = std::min(std::max(result.share + error, 3 / messages), 1.0);
+  const double error = two_sided_95 * std::sqrt(squares * n / (n - 1)) / count;
+  result.low = std::max(result.value - error, 0.0);
+  result.high = result.value + error;
+  if (share) result.high = std::min(std::max(result.high, 3 / count), 1.0);
   return result;
+}
+
+RatioEstimate loss_share(std::span<const Losses> visits) {
+  std::vector<Ratio> ratios;
+  for (const Losses& visit : visits) {
+    ratios.push_back({static_cast<double>(visit.lost), static_cast<double>(visit.messages)});
+  }
+  return estimate_ratio(ratios, true);
 }
 
 }  // namespace netpipe

@@ -21,13 +21,20 @@ void add_counters(const Layer& layer, std::span<const std::int64_t> counters, st
 // A JSON object of integers by name, without those that are not known.
 std::string counters_json(const Layer& layer, std::span<const std::int64_t> total, bool with_zeros);
 
-// Messages that did not arrive, over messages, and the 95 % interval of that share, from how much it differs from visit
-// to visit: losses come in bursts. Without any loss the upper end is 3 / messages (Hanley and Lippman-Hand, If nothing
-// goes wrong, is everything all right?, 1983).
-struct LossShare {
-  double share = 0, low = 0, high = 0;
+// Adds what a visit counted over all ranks to each measure of the layer. of_layer: as Point has it.
+void add_to_measures(const Layer& layer, std::span<const std::int64_t> counters,
+                     std::vector<std::vector<Ratio>>& of_layer);
+
+// The sum over all visits by the count over all visits, and the 95 % interval of that, from how much it differs from
+// visit to visit: what is counted comes in bursts. share: the sum is of things that the count counts too, so it is at
+// most 1, and where there were none the upper end is 3 / count (Hanley and Lippman-Hand, If nothing goes wrong, is
+// everything all right?, 1983).
+struct RatioEstimate {
+  double value = 0, low = 0, high = 0;
   bool bounded = false;  // false: too few visits for an interval
 };
-LossShare loss_share(std::span<const Losses> visits);
+RatioEstimate estimate_ratio(std::span<const Ratio> visits, bool share);
+// Of messages that did not arrive, over messages.
+RatioEstimate loss_share(std::span<const Losses> visits);
 
 }  // namespace netpipe

@@ -35,25 +35,34 @@ std::string_view view_of(const char* text) { return text != nullptr ? text : "";
 // Whether a pattern has this measure with the options that it runs with.
 bool measured(const std::vector<float>& values) { return values.empty() || !std::isnan(values.front()); }
 
-// The median of each measure over all samples of the point; of a lossy layer also the share of messages that it lost,
-// where one rank sends to several that of each of them too.
-void add_measures(Json& json, std::span<const Measure> measures, std::span<const Block> blocks, std::size_t leading,
-                  const Point& point) {
-  const auto add = [&](std::string_view name, const char* unit, double median, double low, double high, bool bounded) {
-    json.open('{').field("name", name).field("unit", unit).field("median", median);
-    bounded ? json.field("low", low).field("high", high) : json.field_null("low").field_null("high");
-    json.close('}');
-  };
-  json.key("measures").open('[');
-  const auto add_loss = [&](const std::string& name, std::span<const Losses> losses) {
-    const LossShare loss = loss_share(losses);
-    add(name, "1", loss.share, loss.low, loss.high, loss.bounded);
-  };
-  if (!point.losses.empty()) add_loss("loss", point.losses);
+void add_measure(Json& json, std::string_view name, const char* unit, const RatioEstimate& e) {
+  json.open('{').field("name", name).field("unit", unit).field("median", e.value);
+  e.bounded ? json.field("low", e.low).field("high", e.high) : json.field_null("low").field_null("high");
+  json.close('}');
+}
+
+// What is known of a size although no sample has a time: of a lossy layer the share of messages that it lost, where one
+// rank sends to several that of each of them too, and what the layer itself measures.
+void add_measures_of_layer(Json& json, const Layer& layer, const Point& point) {
+  if (!point.losses.empty()) add_measure(json, "loss", "1", loss_share(point.losses));
   for (std::size_t rank = 0; rank < point.losses_of_ranks.size(); ++rank) {
     const std::vector<Losses>& losses = point.losses_of_ranks[rank];
-    if (!losses.empty() && losses.front().messages > 0) add_loss("loss_rank_" + std::to_string(rank), losses);
+    if (losses.empty() || losses.front().messages == 0) continue;
+    add_measure(json, "loss_rank_" + std::to_string(rank), "1", loss_share(losses));
   }
+  for (std::size_t m = 0; m < point.of_layer.size(); ++m) {
+    const np_measure& measure = layer.measures[m];
+    if (point.of_layer[m].empty()) continue;
+    add_measure(json, measure.name, measure.unit,
+                estimate_ratio(point.of_layer[m], std::string_view(measure.unit) == "1"));
+  }
+}
+
+// After those of the layer the median of each measure of the pattern, over all samples of the point.
+void add_measures(Json& json, const Layer& layer, std::span<const Measure> measures, std::span<const Block> blocks,
+                  std::size_t leading, const Point& point) {
+  json.key("measures").open('[');
+  add_measures_of_layer(json, layer, point);
   for (std::size_t m = 0; m < measures.size(); ++m) {
     if (!blocks.empty() && !measured(blocks.front().beside.measures[m])) continue;
     std::vector<Block> own;
@@ -62,7 +71,7 @@ void add_measures(Json& json, std::span<const Measure> measures, std::span<const
       own.push_back({block.at_s, {values.begin() + static_cast<std::ptrdiff_t>(leading), values.end()}});
     }
     const Estimate e = estimate(own);
-    add(measures[m].name, measures[m].unit, e.median, e.low, e.high, e.bounded);
+    add_measure(json, measures[m].name, measures[m].unit, {e.median, e.low, e.high, e.bounded});
   }
   json.close(']');
 }
@@ -152,6 +161,14 @@ std::string skipped_record(int launch, const std::string& variant, const std::st
   json.field("variant", variant).field("pattern", pattern);
   size_bytes ? json.field("size_bytes", *size_bytes) : json.field_null("size_bytes");
   json.field("reason", reason).close('}');
+  return json.take();
+}
+
+std::string lost_record(const CurveName& name, const Point& point) {
+  Json json = begin("skipped", name, point.size_bytes);
+  json.field("reason", lost_in_every_sample).key("measures").open('[');
+  add_measures_of_layer(json, *name.variant->module, point);
+  json.close(']').field_raw("counters", counters_json(*name.variant->module, point.counters, true)).close('}');
   return json.take();
 }
 
@@ -249,7 +266,7 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field("verified_bytes", point.verified_bytes);
   add_histogram(json, histogram);
   add_visits(json, blocks, e.leading);
-  add_measures(json, measures_of(pattern, opening.nranks), blocks, e.leading, point);
+  add_measures(json, *name.variant->module, measures_of(pattern, opening.nranks), blocks, e.leading, point);
   json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;
   const int rank = pattern.every_rank ? 0 : pattern.clock_rank(nranks);

@@ -16,25 +16,28 @@
 
 namespace netpipe {
 
-// facts: JSON of machine/environment.h.
-std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts);
-std::string variant_record(int launch, const Variant& variant, const Opening& opening);
-// size_bytes nullopt: all sizes.
-std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
-                           std::optional<std::uint64_t> size_bytes, const std::string& reason);
-// clock_source: that the kernel reads the time from; stolen: share of the processor time since the yardstick before
-// that the hypervisor gave to others. nullopt: not known, or the first of a launch.
-std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick,
-                             const std::optional<std::string>& clock_source, std::optional<double> stolen);
-// values: a JSON object.
-std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);
-
 // What the records of one curve have in common.
 struct CurveName {
   int launch = 0;
   const Variant* variant = nullptr;
   const Mode* mode = nullptr;
 };
+
+// facts: JSON of machine/environment.h.
+std::string environment_record(int launch, int rank, const std::string& host, const std::string& facts);
+std::string variant_record(int launch, const Variant& variant, const Opening& opening);
+// size_bytes nullopt: all sizes.
+std::string skipped_record(int launch, const std::string& variant, const std::string& pattern,
+                           std::optional<std::uint64_t> size_bytes, const std::string& reason);
+// Of a size whose samples all lost a message, so that it has no time: a skipped record with what was lost.
+inline constexpr const char* lost_in_every_sample = "messages were lost in every sample, so none has a time";
+std::string lost_record(const CurveName& name, const Point& point);
+// clock_source: that the kernel reads the time from; stolen: share of the processor time since the yardstick before
+// that the hypervisor gave to others. nullopt: not known, or the first of a launch.
+std::string yardstick_record(int launch, double at_s, int state, const Yardstick& yardstick,
+                             const std::optional<std::string>& clock_source, std::optional<double> stolen);
+// values: a JSON object.
+std::string counters_record(int launch, const std::string& variant, std::size_t rank, const std::string& values);
 
 struct SampleRecord {
   std::uint64_t size_bytes = 0;

@@ -85,8 +85,8 @@ void Session::write_done(Sampler& sampler) {
       write(point_record(name_of(curve), curve.setting, variants_[curve.setting.variant].opening, point, blocks));
       note_verified(c, curve, point);
     } else if (!point.losses.empty() && point.samples == 0) {
-      write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
-                    "messages were lost in every sample, so none has a time");
+      variants_[curve.setting.variant].lack = lost_in_every_sample;
+      write(lost_record(name_of(curve), point));
     } else if (point.stop == Stop::budget && point.too_slow) {
       write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
                     "one operation would take more than half of the time that a launch has for the curve; give more "
@@ -339,6 +339,7 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
   point.verified_bytes += report.verified_bytes;
   if (v.pass >= 0) {
     add_counters(layer, counters, point.counters);
+    add_to_measures(layer, counters, point.of_layer);
     if (samples.losses.messages > 0) point.losses.push_back(samples.losses);
     point.losses_of_ranks.resize(samples.losses_of_ranks.size());
     for (std::size_t rank = 0; rank < samples.losses_of_ranks.size(); ++rank) {

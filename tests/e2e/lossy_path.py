@@ -14,6 +14,7 @@ import selectors
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -58,6 +59,22 @@ def losing(share: float, seed: int = 1) -> Treat:
 
 def doubling(packet: bytes) -> list[bytes]:
     return [packet, packet]
+
+
+def holding(seconds: float, every: int) -> Treat:
+    """Stops the whole path for so long before each message of module udp whose number `every` divides. What comes
+    behind waits too, so nothing is overtaken. The header of udp is in src/modules/udp/udp_datagram.h.
+    """
+
+    def treat(packet: bytes) -> list[bytes]:
+        payload = packet[48:] if packet[0] >> 4 == 6 else packet[28:]
+        if len(payload) >= 24:
+            message, index = struct.unpack_from("<II", payload, 8)
+            if index == 0 and message % every == 0:
+                time.sleep(seconds)
+        return [packet]
+
+    return treat
 
 
 @dataclass

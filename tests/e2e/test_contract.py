@@ -43,6 +43,17 @@ def test_what_a_layer_counts_stands_beside_the_size_that_it_belongs_to(measure: 
         assert point["counters"]["rank"] == 1  # a gauge: the largest
 
 
+def test_what_a_layer_measures_is_the_ratio_of_two_counters_of_all_visits(measure: Runner) -> None:
+    done = listed(measure, "lossy:every=3", "8,4k", "pattern stream", "budget 0.2")
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 2
+    for point in done.of("point"):
+        (missing,) = (one for one in point["measures"] if one["name"] == "missing")
+        assert missing["unit"] == "1"
+        assert missing["median"] == pytest.approx(point["counters"]["lost"] / point["counters"]["sent"])
+        assert 0 < missing["median"] < 1
+
+
 @pytest.mark.parametrize("pattern", ["pingpong", "stream"])
 def test_loss_is_a_measure_and_no_failure(measure: Runner, pattern: str) -> None:
     done = listed(measure, "lossy:every=50", "8,4k", f"pattern {pattern}", "verify yes", "budget 1")

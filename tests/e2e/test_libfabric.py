@@ -17,6 +17,7 @@ from conftest import Netpipe, Outcome, Runner, Starter, parse, wait_for_samples
 from test_conformance import LISTING
 from test_hosts import Site, site
 from test_two_hosts import Serve, plan, serve, token, two_namespaces
+from test_udp import counted
 
 __all__ = ["serve", "site", "token", "two_namespaces"]  # fixtures
 
@@ -100,7 +101,12 @@ def test_datagrams_are_lossy_numbered_and_bounded(measure: Runner) -> None:
         f"the largest message of this variant is {most} bytes"
     }
     assert "may be lost" in done.of("skipped", pattern="put")[0]["reason"]
-    assert all(one["losses"] is not None for one in done.of("point") if "losses" in one)
+    for point in done.of("point"):
+        messages, lost = counted(done, point)
+        assert messages > 0
+        (loss,) = (one for one in point["measures"] if one["name"] == "loss")
+        assert loss["median"] == pytest.approx(lost / messages)
+        assert loss["low"] is None or loss["low"] <= loss["median"] < loss["high"] < 1
 
 
 @deep

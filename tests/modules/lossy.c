@@ -20,7 +20,9 @@ static const np_option options[] = {
 static int64_t option(const np_endpoint* e, int which) { return e->context->options[which].number; }
 
 static const np_counter counters[] = {{"lost", "1", "messages that did not arrive", NP_COUNTS_UP},
-                                      {"rank", "1", "the number of the rank", NP_GAUGE}};
+                                      {"rank", "1", "the number of the rank", NP_GAUGE},
+                                      {"sent", "1", "messages that were sent, or lost instead", NP_COUNTS_UP}};
+static const np_measure measures[] = {{"missing", "1", "messages that did not arrive, of all sent", 0, 2}};
 
 /* pair.h: messages counts those that were sent, bytes those that were lost here. */
 static np_status lossy_send(np_endpoint* e, int peer, const void* data, size_t bytes) {
@@ -46,6 +48,7 @@ static np_status lossy_limits(np_endpoint* e, np_limits* limits) {
 static void lossy_counters(np_endpoint* e, int64_t* values) {
   values[0] = (int64_t)e->bytes;
   values[1] = e->context->rank;
+  values[2] = (int64_t)e->messages;
 }
 
 const np_module* netpipe_module(void) {
@@ -57,6 +60,9 @@ const np_module* netpipe_module(void) {
   table.counters = counters;
   table.ncounters = sizeof counters / sizeof *counters;
   table.counter_bytes = sizeof(np_counter);
+  table.measures = measures;
+  table.nmeasures = 1;
+  table.measure_bytes = sizeof(np_measure);
   table.limits = lossy_limits;
   table.read_counters = lossy_counters;
   return &table;

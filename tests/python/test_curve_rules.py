@@ -12,7 +12,7 @@ from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_f
 from netpipe.findings.curves.thresholds import dip, late_switch
 from netpipe.findings.curves.waiting import no_overlap
 from netpipe.reading import Reading
-from netpipe.records import Cell, PlannedMode, Rank, Run
+from netpipe.records import Cell, PlannedMode, Rank, Run, Skipped
 
 
 def found_by(rule: str, made: Run) -> list[Finding]:
@@ -279,6 +279,23 @@ def test_losses_that_wander_are_found_though_their_interval_is_not_known() -> No
         for measure in point.measures:
             measure.low = measure.high = None
     assert found_by("messages-lost", made)
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_size_without_a_whole_sample_is_the_one_that_loses_most(others: bool) -> None:
+    """`others`: whether another size of the curve has a time."""
+    made = messages_lost.fires()
+    if not others:
+        made.points.clear()
+    share = examples.measure("loss", "1", 0.53)
+    skip = Skipped(variant="udp", pattern="stream", size_bytes=1 << 20, reason="lost", measures=[share])
+    skip.counters = {"kernel_drops": 77}
+    made.skipped.append(skip)
+    (found,) = found_by("messages-lost", made)
+    assert found.what.startswith("udp stream loses 53 % of the messages of 1 MiB; the kernel of a receiver")
+    assert "dropped 77 datagrams" in found.what
+    assert found.evidence["loss"].low == pytest.approx(share.low)
+    assert "rcvbuf" in found.remedy
 
 
 def test_the_window_is_judged_at_the_largest_size_and_where_no_buffer_was_set() -> None:

@@ -22,12 +22,14 @@ from netpipe.records import (
     Error,
     Header,
     Histogram,
+    Measure,
     Plan,
     PlannedVariant,
     Point,
     Rank,
     Run,
     Sample,
+    Skipped,
     Variant,
 )
 from netpipe.run_file import Tail, append, make_room
@@ -135,6 +137,18 @@ def test_each_timed_batch_is_a_row(tmp_path: Path) -> None:
     assert frame["ns"].to_list() == [90.0, 30.0, 50.0]
     assert frame["op_ns"].to_list() == [9.0, 3.0, 5.0]
     assert frame["dropped"].to_list() == [True, False, False]
+
+
+def test_what_is_known_of_a_size_without_a_time_becomes_columns(tmp_path: Path) -> None:
+    share = Measure(name="loss", unit="1", median=0.5, low=0.4, high=0.6)
+    lost = Skipped(variant="udp", pattern="stream", size_bytes=8, reason="lost", measures=[share])
+    lost.counters = {"messages_lost": 7}
+    plain = Skipped(variant="udp", pattern="put", reason="it has none")
+    frame = netpipe.load(written(tmp_path / "run.jsonl", HEADER, lost, plain), "skipped")
+    assert frame["measure_loss"].to_list() == [0.5, None]
+    assert frame["measure_loss_high"].to_list() == [0.6, None]
+    assert frame["counters.messages_lost"].to_list() == [7, None]
+    assert frame["reason"].to_list() == ["lost", "it has none"]
 
 
 def test_what_is_nested_becomes_columns_with_dots(tmp_path: Path) -> None:

@@ -39,6 +39,15 @@ def skipped(
     return [Skipped(variant="shm", pattern=pattern, size_bytes=size, reason=reason) for size in sizes]
 
 
+def lost(size: int, share: float, launch: int = 0) -> Skipped:
+    """A size of shm stream of which no sample was whole."""
+    reason = "messages were lost in every sample, so none has a time"
+    said = [measure("loss", "1", share, 0.1)]
+    return Skipped(
+        launch=launch, variant="shm", pattern="stream", size_bytes=size, reason=reason, measures=said
+    )
+
+
 @pytest.mark.parametrize(
     ("skips", "sentence"),
     [
@@ -54,6 +63,14 @@ def skipped(
                 "Skipped 12 B of shm collective and shm scan: no multiple of 8 bytes. "
                 "· Skipped 20 B of shm gather: no multiple of 8 bytes."
             ),
+        ),
+        (
+            [lost(12, 0.53)],
+            "Skipped 12 B of shm stream: 53 % of the messages were lost, and no sample was whole.",
+        ),
+        (
+            [lost(12, 0.53), lost(4099, 0.97)],
+            "of shm stream: 53 to 97 % of the messages were lost, and no sample was whole.",
         ),
     ],
 )
@@ -102,6 +119,22 @@ def test_launches_become_one_measure() -> None:
         point.measures = [measure("x", "ns", 10.0 + place, 0.1)]
     (found,) = Reading(made).measures
     assert (found.values[8].value, found.values[8].low, found.values[8].high) == pytest.approx((11, 9, 13.2))
+
+
+def test_the_loss_of_a_size_without_a_time_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one of its two launches no sample of 8 B was whole, and in none one of 1 MiB."""
+    made = run(LAYERS[2:3], [8, 1024], launches=2)
+    for point in made.points:
+        point.pattern = "stream"
+        point.measures = [measure("loss", "1", 0.2, 0.1)]
+    made.points = [point for point in made.points if (point.size_bytes, point.launch) != (8, 1)]
+    made.skipped = [lost(8, 0.4, launch=1), lost(1 << 20, 0.9), lost(1 << 20, 0.7, launch=1)]
+    (found,) = Reading(made).measures
+    assert {size: share.value for size, share in found.values.items()} == pytest.approx(
+        {8: 0.3, 1024: 0.2, 1 << 20: 0.8}
+    )
+    assert (found.values[8].low, found.values[8].high) == pytest.approx((0.18, 0.44))
+    assert "shm loss 0.300 0.200 0.800" in one_line(summary(made, monkeypatch))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 from netpipe.cli import report
 from netpipe.reading import Reading
 from netpipe.reading.measures import typical_sizes
-from netpipe.records import End, Error, Header, Histogram, Point, Run, Skipped, encode
+from netpipe.records import End, Error, Header, Histogram, Measure, Point, Run, Skipped, encode
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
 from netpipe.render.page import library, plots
@@ -154,8 +154,13 @@ def test_a_run_with_errors_says_so_at_the_top() -> None:
         made.skipped.append(
             Skipped(variant="shm", pattern="scan", size_bytes=size, reason="no multiple of 8")
         )
+    share = Measure(name="loss", unit="1", median=0.53)
+    made.skipped.append(
+        Skipped(variant="shm", pattern="stream", size_bytes=8, reason="lost", measures=[share])
+    )
     text = of(made).text
     assert "shm scan 2 sizes from 12 B to 20 B no multiple of 8" in text
+    assert "shm stream 8 B 53 % of the messages were lost, and no sample was whole" in text
     assert text.index("1 error") < text.index("Plots")
     for words in ("rank 1: the peer has gone", "node18", "/dev/shm is not mounted"):
         assert words in text

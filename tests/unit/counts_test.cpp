@@ -51,15 +51,15 @@ TEST(Counters, AreWrittenByNameWithoutWhatIsNotKnown) {
 }
 
 TEST(LossShare, IsThatOfAllMessages) {
-  const LossShare loss = loss_share(std::vector<Losses>{{1, 100}, {0, 100}, {5, 400}});
-  EXPECT_DOUBLE_EQ(loss.share, 0.01);
+  const RatioEstimate loss = loss_share(std::vector<Losses>{{1, 100}, {0, 100}, {5, 400}});
+  EXPECT_DOUBLE_EQ(loss.value, 0.01);
   EXPECT_FALSE(loss.bounded) << "three visits do not tell how visits differ";
-  EXPECT_EQ(loss_share({}).share, 0);
+  EXPECT_EQ(loss_share({}).value, 0);
 }
 
 TEST(LossShare, WithoutALossIsBoundedByThreeOverTheMessages) {
-  const LossShare loss = loss_share(std::vector<Losses>(10, {0, 1000}));
-  EXPECT_EQ(loss.share, 0);
+  const RatioEstimate loss = loss_share(std::vector<Losses>(10, {0, 1000}));
+  EXPECT_EQ(loss.value, 0);
   EXPECT_EQ(loss.low, 0);
   EXPECT_DOUBLE_EQ(loss.high, 3.0 / 10000);
 }
@@ -77,11 +77,51 @@ TEST(LossShare, HasAnIntervalThatHoldsForBursts) {
       const bool bad = std::bernoulli_distribution(0.2)(random);
       visits.push_back({bad ? std::binomial_distribution<std::uint64_t>(1000, 0.02)(random) : 0, 1000});
     }
-    const LossShare loss = loss_share(visits);
+    const RatioEstimate loss = loss_share(visits);
     EXPECT_TRUE(loss.bounded);
     covered += loss.low <= truth && truth <= loss.high ? 1 : 0;
   }
   EXPECT_GE(covered, runs * 92 / 100);
+}
+
+// A mean of what has no bound above: here of a mean that is 3, from visits of very different lengths.
+TEST(RatioEstimate, IsThatOfAllVisitsHoweverLongTheyAre) {
+  std::vector<Ratio> visits;
+  for (int v = 0; v < 8; ++v) visits.push_back(v % 2 == 0 ? Ratio{30, 10} : Ratio{303, 101});
+  const RatioEstimate mean = estimate_ratio(visits, false);
+  EXPECT_DOUBLE_EQ(mean.value, 3);
+  EXPECT_TRUE(mean.bounded);
+  EXPECT_DOUBLE_EQ(mean.low, 3);
+  EXPECT_DOUBLE_EQ(mean.high, 3);
+  visits[0].sum = 60;
+  const RatioEstimate wider = estimate_ratio(visits, false);
+  EXPECT_LT(wider.low, 3);
+  EXPECT_GT(wider.high, wider.value) << "above 1: it is no share";
+  EXPECT_DOUBLE_EQ(estimate_ratio(std::vector<Ratio>(8, {10, 10}), true).high, 1);
+  EXPECT_FALSE(estimate_ratio(std::vector<Ratio>(7, {30, 10}), false).bounded);
+  EXPECT_FALSE(estimate_ratio({}, false).bounded);
+}
+
+Layer measuring() {
+  Layer layer;
+  layer.keep_counters(
+      {{"came", "1", "", NP_COUNTS_UP}, {"late", "1", "", NP_COUNTS_UP}, {"late_ns", "ns", "", NP_COUNTS_UP}});
+  layer.keep_measures({{"late", "1", "", 1, 0}, {"lateness", "ns", "", 2, 1}});
+  return layer;
+}
+
+TEST(MeasuresOfALayer, TakeEachVisitThatSaysSomething) {
+  const Layer layer = measuring();
+  std::vector<std::vector<Ratio>> of_layer;
+  add_to_measures(layer, std::vector<std::int64_t>{100, 5, 700}, of_layer);
+  add_to_measures(layer, std::vector<std::int64_t>{50, 0, 0}, of_layer);
+  add_to_measures(layer, std::vector<std::int64_t>{unknown, 3, unknown}, of_layer);
+  add_to_measures(layer, std::vector<std::int64_t>{1, 2}, of_layer);
+  ASSERT_EQ(of_layer.size(), 2U);
+  ASSERT_EQ(of_layer[0].size(), 2U);
+  EXPECT_DOUBLE_EQ(estimate_ratio(of_layer[0], true).value, 5.0 / 150);
+  ASSERT_EQ(of_layer[1].size(), 1U) << "where nothing was late, or it is not known how much, nothing is added";
+  EXPECT_DOUBLE_EQ(estimate_ratio(of_layer[1], false).value, 140);
 }
 
 ChosenPattern chosen(const char* name) { return std::move(*parse_pattern(name)); }

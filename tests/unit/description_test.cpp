@@ -61,6 +61,40 @@ void expect_same_table(const Layer& a, const Layer& b) {
     EXPECT_EQ(same(a.counters[i].name, b.counters[i].name) + same(a.counters[i].unit, b.counters[i].unit), "");
     EXPECT_EQ(a.counters[i].kind, b.counters[i].kind);
   }
+  ASSERT_EQ(a.nmeasures, b.nmeasures);
+  for (std::uint32_t i = 0; i < a.nmeasures; ++i) {
+    const np_measure& x = a.measures[i];
+    const np_measure& y = b.measures[i];
+    EXPECT_EQ(same(x.name, y.name) + same(x.unit, y.unit) + same(x.help, y.help), "");
+    EXPECT_EQ(x.sum, y.sum);
+    EXPECT_EQ(x.count, y.count);
+  }
+}
+
+const std::string counting =
+    "netpipe-module 1\nname m\nfile /x.so\nsummary s\nversion v\nranks 2 2\noperations open close bootstrap send "
+    "recv read_counters\ncounter\tcame\t1\tup\tthat came\ncounter\tlate_ns\tns\tup\tof these\n";
+
+TEST(Description, SaysWhatTheLayerMeasures) {
+  const auto module = parsed(counting + "measure\tlate\tns\tlate_ns\tcame\thow late they come\n");
+  ASSERT_TRUE(module) << module.failure().sentence;
+  ASSERT_EQ((*module)->layer().nmeasures, 1U);
+  EXPECT_STREQ((*module)->layer().measures[0].name, "late");
+  EXPECT_EQ((*module)->layer().measures[0].sum, 1U);
+  EXPECT_EQ((*module)->layer().measures[0].count, 0U);
+  const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
+  ASSERT_TRUE(again) << again.failure().sentence;
+  expect_same_table((*module)->layer(), (*again)->layer());
+}
+
+TEST(Description, RefusesAMeasureOfWhatIsNotCounted) {
+  for (const auto& [line, why] : {std::pair{"measure\tlate\tns\tlate_ns\tcame\n", "4 fields instead of 5"},
+                                  {"measure\tlate\tns\tlate_ns\tgone\thelp\n", "a counter that is not in the table"},
+                                  {"measure\tloss\t1\tlate_ns\tcame\thelp\n", "counts itself"}}) {
+    const auto module = parsed(counting + line);
+    ASSERT_FALSE(module);
+    EXPECT_NE(module.failure().sentence.find(why), std::string::npos) << module.failure().sentence;
+  }
 }
 
 TEST(Description, SaysAllThatTheTableSays) {

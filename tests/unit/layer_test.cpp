@@ -97,6 +97,16 @@ np_option good_option() {
   return o;
 }
 
+constexpr np_counter counted[] = {{"came", "1", "", NP_COUNTS_UP}, {"window", "bytes", "", NP_GAUGE}};
+
+// With counters, and one measure of them.
+void add_measure(Tables& tables, const np_measure& one) {
+  np_module& m = tables.module;
+  m.read_counters = [](np_endpoint*, std::int64_t*) {};
+  m.counters = counted, m.ncounters = 2, m.counter_bytes = sizeof(np_counter);
+  m.measures = &one, m.nmeasures = 1, m.measure_bytes = sizeof(np_measure);
+}
+
 struct Fault {
   std::string name;
   std::function<void(Tables&)> make;
@@ -194,6 +204,22 @@ TEST(Layer, TakesATableFromBeforeThereWereCasts) {
   EXPECT_EQ((*layer)->isend_parts, nullptr);
 }
 
+TEST(Layer, TakesMeasuresAndNoneOfATableFromBeforeThereWereAny) {
+  static constexpr np_measure share = {"late", "1", "messages that came late", 0, 0};
+  Tables tables = good_tables();
+  add_measure(tables, share);
+  auto layer = Layer::of(tables.all(), "/opt/some.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  ASSERT_EQ((*layer)->nmeasures, 1U);
+  EXPECT_STREQ((*layer)->measures[0].name, "late");
+  EXPECT_NE((*layer)->measures, &share) << "a copy, at its full size";
+  tables.module.size = offsetof(np_module, measures);
+  layer = Layer::of(tables.all(), "/opt/old.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->nmeasures, 0U);
+  EXPECT_EQ((*layer)->ncounters, 2U);
+}
+
 TEST(Layer, LeavesOutMemoryOfAKindThatItDoesNotKnow) {
   Tables tables = good_tables();
   tables.memory.kind = 99;
@@ -267,6 +293,32 @@ TEST(Layer, RefusesWhatDoesNotFitAndNamesBothSides) {
       {"counters",
        [](Tables& t) { t.module.read_counters = [](np_endpoint*, std::int64_t*) {}; },
        {"counters and read_counters belong together"}},
+      {"measures", [](Tables& t) { t.module.nmeasures = 1; }, {"counts measures and has no table"}},
+      {"measure size",
+       [](Tables& t) {
+         static constexpr np_measure one = {"late", "1", "", 0, 0};
+         add_measure(t, one);
+         t.module.measure_bytes = 8;
+       },
+       {"its table of measures has 8 bytes"}},
+      {"measure without a unit",
+       [](Tables& t) {
+         static constexpr np_measure one = {"late", nullptr, "", 0, 0};
+         add_measure(t, one);
+       },
+       {"its measure 'late' has no unit"}},
+      {"measure of a gauge",
+       [](Tables& t) {
+         static constexpr np_measure one = {"late", "1", "", 0, 1};
+         add_measure(t, one);
+       },
+       {"its measure 'late' has a counter that is a gauge"}},
+      {"measure of no counter",
+       [](Tables& t) {
+         static constexpr np_measure one = {"late", "1", "", 2, 0};
+         add_measure(t, one);
+       },
+       {"its measure 'late' has a counter that is not in the table"}},
       {"group without a size",
        [](Tables& t) { t.messages.size = 0; },
        {"its table of messages has 0 bytes, at least 8 are needed"}},

@@ -233,6 +233,41 @@ TEST(Records, OfAPointHaveTheLossOfAllAndOfEachReceiver) {
   EXPECT_FALSE(has(record, "loss_rank_0")) << record;
 }
 
+TEST(Records, OfASizeWithoutATimeHaveWhatWasLost) {
+  const Planned planned("variant crowd\npattern cast:by=sends\n" + sizes);
+  const CurveName name{3, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Point point;
+  point.size_bytes = 1000;
+  point.losses = std::vector<Losses>(8, {106, 200});
+  point.losses_of_ranks = {std::vector<Losses>(8, {0, 0}), std::vector<Losses>(8, {6, 100})};
+  const std::string record = lost_record(name, point);
+  EXPECT_TRUE(record.starts_with(
+      R"({"type":"skipped","launch":3,"variant":"crowd","pattern":"cast:by=sends","size_bytes":1000,"reason":")"))
+      << record;
+  EXPECT_TRUE(has(record, R"({"name":"loss","unit":"1","median":0.53,"low":0.53,"high":0.53})")) << record;
+  EXPECT_TRUE(has(record, R"({"name":"loss_rank_1","unit":"1","median":0.06,"low":)")) << record;
+  EXPECT_FALSE(has(record, "loss_rank_0")) << record;
+  point.losses.resize(7);
+  EXPECT_TRUE(has(lost_record(name, point), R"("median":0.53,"low":null,"high":null})")) << "too few visits";
+}
+
+TEST(Records, HaveWhatTheLayerMeasures) {
+  Planned planned("variant crowd\npattern pingpong\n" + sizes);
+  Layer layer;
+  layer.keep_counters({{"came", "1", "", NP_COUNTS_UP}, {"late_ns", "ns", "", NP_COUNTS_UP}});
+  layer.keep_measures({{"late", "ns", "", 1, 0}, {"early", "ns", "", 1, 0}});
+  planned.resolved.variants[0].module = &layer;
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  Point point;
+  point.size_bytes = 1000;
+  point.rounds = 1;
+  point.of_layer = {std::vector<Ratio>(8, {300, 100}), {}};
+  const std::string measured = R"("measures":[{"name":"late","unit":"ns","median":3,"low":3,"high":3}])";
+  const std::vector<Block> blocks(8, Block{0, {100, 100, 100, 100}});
+  EXPECT_TRUE(has(point_record(name, {}, *planned.openings[0], point, blocks), measured));
+  EXPECT_TRUE(has(lost_record(name, point), measured)) << lost_record(name, point);
+}
+
 TEST(Records, OfAPointHaveEachOfItsVisits) {
   const Planned planned("variant crowd\npattern pingpong\n" + sizes);
   const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};

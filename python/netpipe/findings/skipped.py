@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was asked for and not measured, with the reason that the layer gave."""
+"""What was asked for and not measured, with the reason that the layer gave. Of sizes that have no time because every
+sample lost a message, it says how much was lost.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,35 @@ from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, NOTE, Finding, Quantity, examples, rule
 from netpipe.reading import Reading
+from netpipe.reading.measures import LOSS
 from netpipe.records import Run
 from netpipe.records import Skipped as SkippedRecord
-from netpipe.units import listed, sizes_text
+from netpipe.units import limits_text, listed, percent_text, sizes_text
 
 
 def left_out(run: Run) -> dict[tuple[str, str | None, str], tuple[int, ...]]:
     """(variant, pattern, reason) -> the sizes that were skipped; () is all of them. A pattern of None is every one."""
-    found: dict[tuple[str, str | None, str], set[int]] = {}
+    found: dict[tuple[str, str | None, str], list[SkippedRecord]] = {}
     for skip in run.skipped:
-        sizes = found.setdefault((skip.variant, skip.pattern, skip.reason.rstrip(".")), set())
-        if skip.size_bytes is not None:
-            sizes.add(skip.size_bytes)
-    return {key: tuple(sorted(sizes)) for key, sizes in found.items()}
+        found.setdefault((skip.variant, skip.pattern, skip.reason.rstrip(".")), []).append(skip)
+    return {
+        (variant, pattern, _with_loss(reason, several)): tuple(
+            sorted({skip.size_bytes for skip in several if skip.size_bytes is not None})
+        )
+        for (variant, pattern, reason), several in found.items()
+    }
+
+
+def _with_loss(reason: str, several: list[SkippedRecord]) -> str:
+    """The reason; where these sizes lost messages in every sample, how many they lost of them."""
+    shares = [
+        one.median for skip in several for one in skip.measures if one.name == LOSS and one.median is not None
+    ]
+    if not shares:
+        return reason
+    low, high = percent_text(min(shares)), percent_text(max(shares))
+    lost = low if low == high else limits_text(min(shares), max(shares), percent_text)
+    return f"{lost} of the messages were lost, and no sample was whole"
 
 
 @rule("not-measured", "Not measured")

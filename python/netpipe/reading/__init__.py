@@ -310,8 +310,10 @@ class Reading:
 
     @cached_property
     def measures(self) -> tuple[Measured, ...]:
-        """What patterns measure besides the time of an operation."""
-        return tuple(measure for curve in self.curves for measure in self.measures_of(curve))
+        """What patterns measure besides the time of an operation, also of sizes and curves that have no time because
+        every sample lost a message.
+        """
+        return tuple(measure for of_curve in self._measures.values() for measure in of_curve)
 
     def measures_of(self, curve: Curve) -> tuple[Measured, ...]:
         """The measures of one curve."""
@@ -319,12 +321,15 @@ class Reading:
 
     @cached_property
     def _measures(self) -> dict[tuple[str, str], tuple[Measured, ...]]:
-        from netpipe.reading.measures import measures_of
+        from netpipe.reading.measures import lost_sizes, measures_of, measures_of_lost
 
+        lost = lost_sizes(self.run)
         return {
-            name: measures_of(curve) if self._records[name].has_measures else ()
+            name: measures_of(curve, lost.get(name, ()))
+            if self._records[name].has_measures or name in lost
+            else ()
             for name, curve in self.by_name.items()
-        }
+        } | {name: measures_of_lost(*name, of) for name, of in lost.items() if name not in self.by_name}
 
     @cached_property
     def pattern_settings(self) -> tuple[PatternSettings, ...]:

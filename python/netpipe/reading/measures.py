@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from netpipe.reading.estimate import Estimate, across, unsure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from netpipe.reading.curves import Curve, CurvePoint
-    from netpipe.records import Measure
+    from netpipe.reading.curves import Curve
+    from netpipe.records import Measure, Run, Skipped
+
+LOSS = "loss"  # the share of messages that did not arrive, of a layer that may lose some
 
 # a small message, a packet, a window, a large message
 TYPICAL_BYTES = (8, 1 << 10, 64 << 10, 1 << 20)
@@ -33,26 +35,54 @@ class Measured:
     values: dict[int, Estimate]
 
 
-def measures_of(curve: Curve) -> tuple[Measured, ...]:
-    """Every measure of a curve, in the order of the pattern."""
-    found: dict[str, Measured] = {}
+def measures_of(curve: Curve, lost: Sequence[Skipped] = ()) -> tuple[Measured, ...]:
+    """Every measure of a curve, in the order of the pattern. `lost`: what is known of its sizes that have no time in a
+    launch (`lost_sizes`).
+    """
     records = chain.from_iterable(point.by_launch for point in curve.points)
-    if not any(map(attrgetter("measures"), records)):
+    if not lost and not any(map(attrgetter("measures"), records)):
         return ()
-    for point in curve.points:
-        for name, (unit, estimate) in _merged(point).items():
-            of = found.setdefault(name, Measured(curve.variant, curve.pattern, name, unit, {}))
-            of.values[point.size_bytes] = estimate
+    said = {point.size_bytes: [record.measures for record in point.by_launch] for point in curve.points}
+    return _measured(curve.variant, curve.pattern, said, lost)
+
+
+def measures_of_lost(variant: str, pattern: str, lost: Sequence[Skipped]) -> tuple[Measured, ...]:
+    """The same of a curve of which no size has a time."""
+    return _measured(variant, pattern, {}, lost)
+
+
+def lost_sizes(run: Run) -> dict[tuple[str, str], list[Skipped]]:
+    """(variant, pattern) -> the records of its sizes that have no time in a launch, because every sample lost a
+    message, with what was lost.
+    """
+    found: dict[tuple[str, str], list[Skipped]] = {}
+    for one in run.skipped:
+        if one.measures and one.pattern is not None and one.size_bytes is not None:
+            found.setdefault((one.variant, one.pattern), []).append(one)
+    return found
+
+
+def _measured(
+    variant: str, pattern: str, said: Mapping[int, list[list[Measure]]], lost: Sequence[Skipped]
+) -> tuple[Measured, ...]:
+    """`said`: by size what each launch says of it."""
+    by_size = dict(said)
+    for one in lost:
+        if one.size_bytes is not None:
+            by_size.setdefault(one.size_bytes, []).append(one.measures)
+    found: dict[str, Measured] = {}
+    for size in sorted(by_size):
+        for name, (unit, estimate) in _merged(by_size[size]).items():
+            found.setdefault(name, Measured(variant, pattern, name, unit, {})).values[size] = estimate
     return tuple(found.values())
 
 
-def _merged(of: CurvePoint) -> dict[str, tuple[str, Estimate]]:
+def _merged(by_launch: Iterable[Iterable[Measure]]) -> dict[str, tuple[str, Estimate]]:
     said: dict[str, tuple[str, list[Estimate]]] = {}
-    for point in of.by_launch:
-        for measure in point.measures:
-            estimate = _estimate(measure)
-            if estimate is not None:
-                said.setdefault(measure.name, (measure.unit, []))[1].append(estimate)
+    for measure in chain.from_iterable(by_launch):
+        estimate = _estimate(measure)
+        if estimate is not None:
+            said.setdefault(measure.name, (measure.unit, []))[1].append(estimate)
     return {name: (unit, across(estimates)) for name, (unit, estimates) in said.items()}
 
 

@@ -33,6 +33,13 @@ from netpipe.records.parts import (
 )
 
 
+def _columns_of(measures: list[Measure]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for one in measures:
+        columns |= zip(measure_columns(one.name, one.unit), (one.median, one.low, one.high), strict=True)
+    return columns
+
+
 class Record(msgspec.Struct, kw_only=True, tag_field="type", gc=False):
     """One line of a run file. `rows` is what it gives to a data frame: flat, one dictionary a row.
 
@@ -264,10 +271,7 @@ class Point(Record, kw_only=True, tag="point"):
         del whole["measures"], whole["visits"]
         cells = whole.pop("cells") or None
         whole = flat(whole) | {"cells": cells}
-        for measure in self.measures:
-            values = (measure.median, measure.low, measure.high)
-            whole |= dict(zip(measure_columns(measure.name, measure.unit), values, strict=True))
-        yield whole
+        yield whole | _columns_of(self.measures)
 
     def cell_rows(self) -> Iterator[dict[str, Any]]:
         """One row for each rank or pair that has a time of its own."""
@@ -294,6 +298,16 @@ class Skipped(Record, kw_only=True, tag="skipped"):
     pattern: str | None = None
     size_bytes: Int | None = None
     reason: str
+    # Of a size that has no time because every sample lost a message, as those of a point.
+    measures: list[Measure] = []
+    counters: dict[str, int] = {}
+
+    exploded: ClassVar[dict[str, Any]] = {"measures": None}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        whole = self.fields()
+        del whole["measures"]
+        yield flat(whole) | _columns_of(self.measures)
 
 
 class Error(Record, kw_only=True, tag="error"):

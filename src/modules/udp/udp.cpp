@@ -144,6 +144,9 @@ extern "C" __attribute__((visibility("default"))) const np_module* netpipe_modul
       .describe = describe,
       .read_counters = read_counters,
       .prepare = prepare,
+      .measures = measures().data(),
+      .nmeasures = static_cast<uint32_t>(measures().size()),
+      .measure_bytes = sizeof(np_measure),
   };
   return &module;
 }

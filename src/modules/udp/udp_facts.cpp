@@ -20,16 +20,18 @@ enum Counted {
   kDatagramsSent,
   kNotSent,
   kDatagramsReceived,
+  kMessagesReceived,
+  kMessagesReordered,
   kMessagesLost,
   kDatagramsLost,
   kKernelDrops,
   kLate,
   kDuplicates,
-  kReordered,
   kStrangers,
   kQuestions,
   kAnswered,
-  kJitter,
+  kDelays,
+  kDelayChangesNs,
   kEmptyPolls,
   kSleepsAfterSpin,
   kCounted
@@ -38,19 +40,27 @@ constexpr np_counter kCounters[kCounted] = {
     {"datagrams_sent", "1", "datagrams of messages that left", NP_COUNTS_UP},
     {"not_sent", "1", "datagrams that this host dropped before they left (a full queue, a firewall)", NP_COUNTS_UP},
     {"datagrams_received", "1", "datagrams of messages that came, also late and twice", NP_COUNTS_UP},
+    {"messages_received", "1", "messages that became whole", NP_COUNTS_UP},
+    {"messages_reordered", "1", "of these, with a datagram that came behind a later one", NP_COUNTS_UP},
     {"messages_lost", "1", "messages that never became whole", NP_COUNTS_UP},
     {"datagrams_lost", "1", "datagrams that these lacked", NP_COUNTS_UP},
     {"kernel_drops", "1", "datagrams that the kernel dropped at the receiving sockets, mostly for a full buffer",
      NP_COUNTS_UP},
     {"late", "1", "datagrams of messages that counted as lost when they came", NP_COUNTS_UP},
     {"duplicates", "1", "datagrams that came again", NP_COUNTS_UP},
-    {"reordered", "1", "datagrams that came after a later one", NP_COUNTS_UP},
     {"strangers", "1", "datagrams of others, or not of this measurement, dropped", NP_COUNTS_UP},
     {"questions", "1", "times that this rank asked whether a message had left", NP_COUNTS_UP},
     {"answered", "1", "such questions of the others", NP_COUNTS_UP},
-    {"jitter_ns", "ns", "mean variation of the one-way delay (RFC 3550), of one message in 16", NP_GAUGE},
+    {"delays_compared", "1", "messages, one in 16, whose delay was compared with that of the one before", NP_COUNTS_UP},
+    {"delay_changes_ns", "ns", "by how much these delays differed, altogether", NP_COUNTS_UP},
     {"empty_polls", "1", "looks that found nothing", NP_COUNTS_UP},
     {"sleeps_after_spin", "1", "sleeps after polling for spin_us in vain", NP_COUNTS_UP},
+};
+
+constexpr np_measure kMeasures[] = {
+    {"reordered", "1", "messages of which a datagram came behind a later one", kMessagesReordered, kMessagesReceived},
+    {"jitter", "ns", "mean absolute difference of the one-way delays of a message and the one before, of one in 16",
+     kDelayChangesNs, kDelays},
 };
 
 uint64_t drops_of(int fd) {
@@ -110,9 +120,10 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
 
 std::span<const np_counter> counters() { return kCounters; }
 
+std::span<const np_measure> measures() { return kMeasures; }
+
 void read_counters(np_endpoint* endpoint, int64_t* values) {
   std::fill_n(values, +kCounted, 0);
-  values[kJitter] = INT64_MIN;
   const auto add = [values](Counted which, uint64_t value) { values[which] += static_cast<int64_t>(value); };
   const auto add_sent = [&](const Outbox& out) {
     add(kDatagramsSent, out.datagrams());
@@ -120,18 +131,20 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   };
   const auto add_received = [&](const Inbox& in, const fd_io::Fd& fd) {
     const Arrivals& came = in.count();
-    add(kDatagramsReceived, came.datagrams);
+    add(kDatagramsReceived, came.datagrams + came.at_once);
+    add(kMessagesReceived, came.whole + came.at_once);
+    add(kMessagesReordered, came.reordered);
     add(kMessagesLost, came.messages_lost);
     add(kDatagramsLost, came.datagrams_lost);
     add(kKernelDrops, drops_of(fd.get()));
     add(kLate, came.late);
     add(kDuplicates, came.duplicates);
-    add(kReordered, came.reordered);
     add(kStrangers, came.strangers);
     add(kQuestions, came.questions);
     add(kEmptyPolls, came.empty_polls);
     add(kSleepsAfterSpin, came.sleeps);
-    values[kJitter] = std::max(values[kJitter], in.jitter_ns());
+    add(kDelays, came.delays);
+    add(kDelayChangesNs, came.changes_ns);
   };
   for (const np_endpoint::Link& link : endpoint->links) {
     if (!link.in || !link.out) continue;

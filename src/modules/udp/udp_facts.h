@@ -10,6 +10,7 @@ namespace netpipe::udp {
 
 void describe(np_endpoint* endpoint, np_emit emit, void* to);
 std::span<const np_counter> counters();
+std::span<const np_measure> measures();  // made of these
 void read_counters(np_endpoint* endpoint, int64_t* values);
 
 }  // namespace netpipe::udp

@@ -55,14 +55,14 @@ Inbox::Inbox(const Way& way, const Setting& setting)
   for (const std::vector<char>& one : setting.early) {
     Header header;
     std::memcpy(&header, one.data(), sizeof header);
-    if (stash_.keep(in_order(header), one.data() + sizeof header, one.size() - sizeof header)) ++count_.datagrams;
+    const char* const bytes = one.data() + sizeof header;
+    if (stash_.keep(in_order(header), bytes, one.size() - sizeof header, false)) ++count_.datagrams;
   }
   begin_visit();
 }
 
 void Inbox::begin_visit() {
-  delays_ = 0;
-  jitter_ns_ = 0;
+  last_delay_ns_ = kNoDelay;
   // Some round trips: a question that is asked too soon is in vain.
   least_patience_ns_ = std::clamp<int64_t>(4 * rtt_ns_, kLeastPatience, kMostPatience);
   set_patience(least_patience_ns_);
@@ -106,12 +106,14 @@ void Inbox::begin(char* data, size_t bytes) {
 
 void Inbox::end() {
   if (holes_) std::fill_n(seen_.begin(), datagrams_, false);
-  holes_ = false;
+  holes_ = overtaken_ = false;
   have_ = next_ = datagrams_ = 0;
   ++message_;
 }
 
 np_status Inbox::complete() {
+  ++count_.whole;
+  count_.reordered += overtaken_ ? 1 : 0;
   end();
   // The sender takes longer than this rank waits before it asks: wait longer from now on.
   if (not_yet_) set_patience(std::min({2 * patience_ns_, 8 * least_patience_ns_, kMostPatience}));
@@ -135,7 +137,9 @@ np_status Inbox::startable(size_t bytes) const {
 
 void Inbox::unstash() {
   if (stash_.count() == 0) return;
-  stash_.take(message_, [this](const Header& header, const char* at, size_t n) { put(header, at, n); });
+  stash_.take(message_, [this](const Header& header, const char* at, size_t n, bool overtaken) {
+    put(header, at, n, overtaken);
+  });
 }
 
 np_status Inbox::look(void* data, size_t bytes) {
@@ -229,6 +233,8 @@ void Inbox::skip_expected(uint32_t count, uint64_t stamp) {
   next_ += count;
   have_ += count;
   count_.datagrams += count;
+  // All before it of this message are here, so only a later message can have overtaken it.
+  overtaken_ = overtaken_ || behind(message_, highest_message_) > 0;
   if (stamp != 0) note_delay(le64toh(stamp));
 }
 
@@ -350,17 +356,16 @@ void Inbox::arrive(const Header& header, const char* data, size_t bytes) {
   if (header.index > kMostIndex) return;
   ++count_.datagrams;
   const int32_t after = behind(highest_message_, header.message);
-  if (after < 0 || (after == 0 && header.index < highest_index_)) {
-    ++count_.reordered;
-  } else {
+  const bool overtaken = after < 0 || (after == 0 && header.index < highest_index_);
+  if (!overtaken) {
     highest_message_ = header.message;
     highest_index_ = header.index;
   }
   if (header.stamp != 0) note_delay(header.stamp);
   const int32_t early = behind(message_, header.message);
-  if (early == 0) return put(header, data, bytes);
+  if (early == 0) return put(header, data, bytes, overtaken);
   if (early > 0) {
-    if (!stash_.keep(header, data, bytes)) ++count_.duplicates;
+    if (!stash_.keep(header, data, bytes, overtaken)) ++count_.duplicates;
     return;
   }
   const size_t known = std::min(losses_, lost_.size());
@@ -370,7 +375,7 @@ void Inbox::arrive(const Header& header, const char* data, size_t bytes) {
 }
 
 // A datagram of the message that is being received.
-void Inbox::put(const Header& header, const char* data, size_t bytes) {
+void Inbox::put(const Header& header, const char* data, size_t bytes, bool overtaken) {
   const uint32_t index = header.index;
   if (index >= datagrams_ || bytes != bytes_of(index)) {
     ++count_.strangers;
@@ -382,6 +387,7 @@ void Inbox::put(const Header& header, const char* data, size_t bytes) {
   }
   if (bytes != 0) std::memcpy(data_ + uint64_t{index} * room_, data, bytes);
   ++have_;
+  overtaken_ = overtaken_ || overtaken;
   if (index > next_) {
     holes_ = true;
     seen_[index] = true;
@@ -403,14 +409,14 @@ void Inbox::answered(const Header& header) {
   not_yet_ = behind(message_, left_) <= 0;
 }
 
-// RFC 3550, 6.4.1. Clocks of two hosts may differ: only differences of delays count.
+// |D| of RFC 3550, 6.4.1, without its smoothing. Clocks of two hosts may differ: only differences of delays count.
 void Inbox::note_delay(uint64_t stamp) {
-  const int64_t delay = now_ns() - static_cast<int64_t>(stamp);
-  if (delays_++ > 0) {
-    const auto apart = static_cast<double>(std::abs(delay - last_delay_ns_));
-    jitter_ns_ = delays_ == 2 ? apart : jitter_ns_ + (apart - jitter_ns_) / 16;
+  const int64_t delay_ns = now_ns() - static_cast<int64_t>(stamp);
+  if (last_delay_ns_ != kNoDelay) {
+    ++count_.delays;
+    count_.changes_ns += static_cast<uint64_t>(std::abs(delay_ns - last_delay_ns_));
   }
-  last_delay_ns_ = delay;
+  last_delay_ns_ = delay_ns;
 }
 
 // slept: in a call that has been patient already.

@@ -34,8 +34,13 @@ struct Desk {
 };
 
 struct Arrivals {
-  uint64_t datagrams = 0, messages_lost = 0, datagrams_lost = 0, late = 0, duplicates = 0, reordered = 0, strangers = 0,
-           questions = 0, empty_polls = 0, sleeps = 0;
+  uint64_t at_once = 0;     // messages of one datagram that the short way of recv() took; that datagram is in no other
+  uint64_t whole = 0;       // other messages that became whole
+  uint64_t reordered = 0;   // of these, with a datagram that came behind a later one of this message or of another
+  uint64_t delays = 0;      // messages whose delay could be compared with that of one before,
+  uint64_t changes_ns = 0;  // and by how much they differed, altogether
+  uint64_t datagrams = 0, messages_lost = 0, datagrams_lost = 0, late = 0, duplicates = 0, strangers = 0, questions = 0,
+           empty_polls = 0, sleeps = 0;
 };
 
 class Inbox {
@@ -67,7 +72,7 @@ class Inbox {
       if (got == whole && small_.header.token == wire_token_ && small_.header.message == htole32(message_) &&
           small_.header.index == 0) [[likely]] {
         if (bytes != 0) std::memcpy(data, small_.bytes, bytes);
-        ++count_.datagrams;
+        ++count_.at_once;
         ++message_;
         if (small_.header.stamp != 0) [[unlikely]]
           note_delay(le64toh(small_.header.stamp));
@@ -82,17 +87,16 @@ class Inbox {
   // the same arguments.
   np_status look(void* data, size_t bytes);
 
-  // A new visit: neither patience nor jitter of the one before.
+  // A new visit: neither the patience nor the delays of the one before.
   void begin_visit();
 
   [[nodiscard]] const Arrivals& count() const { return count_; }
-  // Mean variation of the delay, as RFC 3550 smooths it; INT64_MIN: too few messages came.
-  [[nodiscard]] int64_t jitter_ns() const { return delays_ > 1 ? static_cast<int64_t>(jitter_ns_) : INT64_MIN; }
   [[nodiscard]] int64_t patience_ns() const { return patience_ns_; }
   [[nodiscard]] uint32_t payload() const { return payload_; }
 
  private:
   static constexpr ssize_t kNotRead = -2;
+  static constexpr int64_t kNoDelay = INT64_MIN;
   static constexpr int kLooks = 4096;  // about a millisecond of them
   static constexpr size_t kJoined = 65536 + sizeof(Header);
 
@@ -123,7 +127,7 @@ class Inbox {
   void skip_expected(uint32_t count, uint64_t stamp);
   void take_linear(const char* whole, size_t bytes);
   void arrive(const Header& header, const char* data, size_t bytes);
-  void put(const Header& header, const char* data, size_t bytes);
+  void put(const Header& header, const char* data, size_t bytes, bool overtaken);
   void answered(const Header& header);
   void note_delay(uint64_t stamp);
   void set_patience(int64_t ns);
@@ -158,6 +162,7 @@ class Inbox {
   uint32_t next_ = 0;       // all before this one are there
   bool holes_ = false;      // some behind it are there too:
   std::vector<bool> seen_;  // these
+  bool overtaken_ = false;  // one of them came behind a later one
   uint32_t highest_message_ = 0, highest_index_ = 0;
 
   Stash stash_;
@@ -176,9 +181,7 @@ class Inbox {
   uint64_t looked_ = 0;        // one more than the message that look() has looked for in vain
   Waiting waiting_;            // of look(), for that message
 
-  int64_t last_delay_ns_ = 0;
-  double jitter_ns_ = 0;
-  uint64_t delays_ = 0;
+  int64_t last_delay_ns_ = kNoDelay;  // of the message before that said when it left, in this visit
   np_status status_ = NP_OK;
   Arrivals count_;
 

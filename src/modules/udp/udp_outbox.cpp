@@ -53,13 +53,15 @@ np_status Outbox::send_pieces(const char* data, size_t bytes) {
       const uint64_t here = std::min<uint64_t>(room_, bytes - at);
       headers_[i].message = htole32(message_);
       headers_[i].index = htole32(static_cast<uint32_t>(next + i));
-      headers_[i].stamp = next + i == 0 ? stamp() : 0;
+      headers_[i].stamp = 0;
       parts_[size_t{2} * i + 1] = {const_cast<char*>(data) + at, here};
       whole += sizeof(Header) + here;
     }
     if (ns_per_byte_ > 0) {
       if (const np_status s = pace(whole); s != NP_OK) return s;
     }
+    // Not before its turn has come: waiting for that is no delay of the way.
+    if (next == 0) headers_[0].stamp = stamp();
     if (const np_status s = transmit(count); s != NP_OK) return s;
     next += count;
   }

@@ -17,34 +17,35 @@ from netpipe.findings import (
     quantity,
     rule,
 )
-from netpipe.findings.curves import Opened, opened
 from netpipe.reading import Reading
-from netpipe.records import Rank, Run
+from netpipe.reading.measures import LOSS, Measured
+from netpipe.records import Point, Rank, Run, Skipped
 from netpipe.units import percent_text, size_text
 
-MEASURE, DROPS = "loss", "kernel_drops"
+DROPS = "kernel_drops"
 LEAST = 0.001  # of the messages
 
 
-@rule("messages-lost", "Messages were lost", about=CURVES, needs=("points",))
+@rule("messages-lost", "Messages were lost", about=CURVES)
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where every launch lost some, and one message of a thousand or more did not arrive. One finding for each
-    curve: the size that loses most.
+    curve: the size that loses most, which may have no time at all.
     """
-    of = {(one.curve.variant, one.curve.pattern): one for one in opened(reading)}
-    counted = [one for one in reading.measures if one.name == MEASURE]
+    opened = {one.variant for one in reading.run.variants if one.ranks}
+    options = {one.variant: frozenset(one.options) for plan in reading.run.plans for one in plan.variants}
+    counted = [one for one in reading.measures if one.name == LOSS]
     if not counted:
         raise CannotJudge("no layer counted lost messages")
     for measured in counted:
         # Losses wander. Without an interval, `low` is that of the launch that lost least, and what it lost was counted.
         lost = {size: share for size, share in measured.values.items() if share.low > 0}
-        one = of.get((measured.variant, measured.pattern))
-        if one is None or not lost:
+        known = measured.variant in opened and measured.variant in options
+        if not known or measured.variant in reading.copies or not lost:
             continue
         size = max(lost, key=lambda size: lost[size].value)
         if lost[size].value < LEAST:
             continue
-        drops = _drops(one, size)
+        drops = _drops(reading.run, measured, size)
         where = f"; the kernel of a receiver dropped {drops} datagrams for want of room" if drops else ""
         yield Finding(
             severity=WARNING,
@@ -58,18 +59,21 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="The receiver's socket buffer was full: messages came faster than they were taken out."
             if drops
             else "They were dropped on the way, or by an interface whose queue was full.",
-            remedy=_remedy(one, bool(drops)),
+            remedy=_remedy(options[measured.variant], bool(drops)),
         )
 
 
-def _drops(one: Opened, size: int) -> int:
-    records = (record for point in one.curve.points if point.size_bytes == size for record in point.by_launch)
-    return sum(record.counters.get(DROPS, 0) for record in records)
+def _drops(run: Run, of: Measured, size: int) -> int:
+    at = (of.variant, of.pattern, size)
+    records: tuple[Point | Skipped, ...] = (*run.points, *run.skipped)
+    return sum(
+        one.counters.get(DROPS, 0) for one in records if (one.variant, one.pattern, one.size_bytes) == at
+    )
 
 
-def _remedy(one: Opened, dropped: bool) -> str:
-    larger = ["a larger rcvbuf (net.core.rmem_max bounds it)"] if dropped and "rcvbuf" in one.has else []
-    slower = ["a rate (Mbit/s) that the receiver and the way can carry"] if "rate" in one.has else []
+def _remedy(options: frozenset[str], dropped: bool) -> str:
+    larger = ["a larger rcvbuf (net.core.rmem_max bounds it)"] if dropped and "rcvbuf" in options else []
+    slower = ["a rate (Mbit/s) that the receiver and the way can carry"] if "rate" in options else []
     return (
         ", or ".join([*larger, *slower])
         or "fewer messages on their way at a time, or a layer that sends again"
@@ -83,7 +87,7 @@ def _run(share: float) -> Run:
             size,
             2e3,
             pattern="stream",
-            measures=[examples.measure(MEASURE, "1", share if size > 8 else 0.0)],
+            measures=[examples.measure(LOSS, "1", share if size > 8 else 0.0)],
             counters={DROPS: int(24_000 * share)},
         )
         for size in (8, 65536)
