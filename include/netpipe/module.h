@@ -284,6 +284,10 @@ typedef struct np_messages {
   np_status (*isend_parts)(np_endpoint* endpoint, int peer, const void* data, size_t bytes, np_request* request,
                            uint32_t* parts);
   np_status (*part_ready)(np_endpoint* endpoint, np_request* request, uint32_t part);
+  /* One message to `to` and one from `from`, both of so many bytes, in one call that returns when both are done, as
+   * MPI_Sendrecv. All ranks of a circle may be in it at once, so it does not send before it can receive. The two places
+   * do not overlap; to and from may be the same rank. */
+  np_status (*sendrecv)(np_endpoint* endpoint, int to, const void* outgoing, int from, void* incoming, size_t bytes);
 } np_messages;
 
 /* ---------------------------------------------------------------------------------------------- one-sided */

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(recv_cast, recv_cast)                        \
   X(isend_parts, isend_parts)                    \
   X(part_ready, part_ready)                      \
+  X(sendrecv, sendrecv)                          \
   X(wait, wait)                                  \
   X(test, test)                                  \
   X(expose, expose)                              \

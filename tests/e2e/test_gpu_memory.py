@@ -8,7 +8,6 @@ aware_mpi.c and aware_ucx.c, preloaded into the ranks, make them such as were bu
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ from typing import Any
 import pytest
 from conftest import STAND_INS, Netpipe, Outcome, Runner
 from mpi import EVERYDAY, LIBRARIES, Mpis
+from shims import shim
 from stand_ins import built, usable
 
 from netpipe.failure import Failure
 from netpipe.libraries.adding.add import Request, add
 
-HERE = Path(__file__).parent
 NO_DEVICE = "there is no CUDA device here: NVIDIA's driver was not found"
 without_device = pytest.mark.skipif(usable("cuda"), reason="this machine has a CUDA device")
 with_stand_in = pytest.mark.skipif(
@@ -30,15 +29,6 @@ with_stand_in = pytest.mark.skipif(
 of_mpi = pytest.mark.module("mpi")
 of_ucx = pytest.mark.module("ucx")
 QUICK = ("--sizes", "8,4097,300001", "--budget", "0.05", "--verify")
-
-
-def shim(compiler: Path | str, source: str, made: Path, *words: str) -> Path:
-    """A library to preload. It is not linked with the one that it stands before, which the ranks have."""
-    made_of = made.with_suffix(".o")
-    flags = ("-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC")
-    subprocess.run([compiler, *flags, *words, "-c", "-o", made_of, HERE / source], check=True, timeout=60)
-    subprocess.run(["cc", "-shared", "-Wl,-z,lazy", "-o", made, made_of, "-ldl"], check=True, timeout=60)
-    return made
 
 
 def error(done: Outcome) -> str:

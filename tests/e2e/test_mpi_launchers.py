@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -346,6 +347,46 @@ def test_slurm_starts_what_netpipe_measures(
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
     assert len(points(tmp_path)) == 4
+
+
+def jobs_of(conf: Path) -> set[str]:
+    """The numbers of all that this Slurm was ever asked for."""
+    command = ("squeue", "--noheader", "--states=all", "--format=%i")
+    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+@pytest.mark.module("tcp", "udp", "ucx", "libfabric")
+def test_slurm_starts_the_ranks_of_layers_that_are_no_mpi(
+    listing: dict[str, Any], slurm: Path, tmp_path: Path
+) -> None:
+    here = {one["name"] for one in listing["modules"] if one["available"]}
+    layers = [one for one in ("tcp", "udp", "ucx", "libfabric") if one in here]
+    before = jobs_of(slurm)
+    command = (
+        *(sys.executable, "-m", "netpipe", "run", *layers),
+        *("--launcher", "srun", "--hosts", f"{socket.gethostname()}:2"),
+        *("--pattern", "pingpong", "--pattern", "stream", "--sizes", "8,4k"),
+        *("--budget", "0.05", "--launches", "1", "--verify", "-o", "run.jsonl"),
+    )
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "dumb", "SLURM_CONF": str(slurm)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(jobs_of(slurm) - before) == 1, "one allocation for all of them"
+    records = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    points = [one for one in records if one["type"] == "point"]
+    assert {(one["variant"], one["pattern"], one["size_bytes"]) for one in points} == {
+        (layer, pattern, size) for layer in layers for pattern in ("pingpong", "stream") for size in (8, 4096)
+    }
+    assert all(one["verified_bytes"] > 0 for one in points)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -5,9 +5,12 @@ asked for, and refused with a sentence where they cannot be.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Netpipe
-from mpi import SIX_WITH_ONE_EVERYDAY, Mpis
+from mpi import EVERYDAY, SIX_WITH_ONE_EVERYDAY, Mpis
+from shims import shim
 
 pytestmark = pytest.mark.module("mpi")
 
@@ -144,6 +147,40 @@ def test_empty_messages_go_round_the_ring(netpipe: Netpipe, with_mpis: Mpis) -> 
     assert {(p["pattern"], p["size_bytes"]) for p in done.of("point")} == {
         (pattern, size) for pattern in ("ring", "exchange", "random") for size in (0, 8)
     }
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_a_ring_makes_one_call_for_both_messages(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    (added,) = with_mpis.need(library)
+    assert added.compiler is not None
+    noted = tmp_path / "noted"
+    notes = shim(added.compiler, "notes_sendrecv.c", tmp_path / "notes.so", f'-DNOTED="{noted}"')
+    monkeypatch.setenv("LD_PRELOAD", str(notes))
+    sizes, variants = (0, 4097), (f"mpi@{library}", f"mpi@{library}:type=vector,ranks=2")
+    few = ("--sizes", ",".join(map(str, sizes)), "--budget", "0.1")
+    done = netpipe(*variants, *patterns("ring:call=sendrecv"), "--ranks", "3", "--verify", *few)
+    assert done.code == 0, done.said
+    assert noted.exists(), "MPI_Sendrecv was called"
+    assert done.of("skipped") == []
+    assert {(p["variant"], p["size_bytes"]) for p in done.of("point", pattern="ring:call=sendrecv")} == {
+        (variant, size) for variant in variants for size in sizes
+    }
+    assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"] > 0)
+
+
+def test_a_ring_without_that_call_is_skipped_with_the_reason(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    with_mpis.need("mpich")
+    modes = patterns("ring:call=sendrecv", "pingpong")
+    done = netpipe(
+        "shm", "mpi@mpich:op=isend", "mpi@mpich:waitall=yes", *modes, "--sizes", "8", "--budget", "0.02"
+    )
+    assert done.code == 0, done.said
+    reasons = {one["variant"]: one["reason"] for one in done.of("skipped", pattern="ring:call=sendrecv")}
+    assert "needs sendrecv, which module shm lacks; call=requests does not" in reasons["shm"]
+    assert "op=isend: one call for both directions is MPI_Sendrecv" in reasons["mpi@mpich:op=isend"]
+    assert "does not obey waitall=yes" in reasons["mpi@mpich:waitall=yes"]
 
 
 REDUCTIONS = tuple(

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 from conftest import WORKER, Outcome, Runner, parse, wait_for_samples
+from machines import clear
+from test_hosts import Site
 from test_two_hosts import Serve, Server, namespaces_work, plan, serve, token  # noqa: F401
 
 pytestmark = pytest.mark.module("tcp")
@@ -119,6 +121,90 @@ def test_both_rails_carry_their_share_and_every_byte_arrives(
             assert rank[f"rail_{i + 1}_interface"] == rail
             assert rank[f"rail_{i + 1}_local"].startswith(own[rail][0] + " port ")
             assert rank[f"rail_{i + 1}_peer"].startswith(peer[rail][0] + " port ")
+
+
+@pytest.fixture
+def site(hosts: Hosts, tmp_path: Path) -> Iterator[Site]:
+    """For `netpipe run` from the near host, whose ssh enters the far one."""
+    yield Site(hosts.near, hosts.far, tmp_path)
+    for name in (hosts.near, hosts.far):
+        clear(name)
+
+
+BOTH = "10.79.0.1,10.79.0.2"  # for --hosts: as they are called on the first rail
+
+
+def test_netpipe_run_between_hosts_deals_its_messages_out_to_both_rails(hosts: Hosts, site: Site) -> None:
+    before = {rail: hosts.sent_bytes(rail) for rail in NEAR}
+    variant = "tcp:rails=rail0+rail1,streams=2,stripe=4k"
+    patterns = ("--pattern", "pingpong", "--pattern", "stream")
+    few = ("--sizes", "65536,1000003", "--budget", "0.1", "--verify")
+    done = site.run(variant, *patterns, *few, hosts=BOTH)
+    assert done.code == 0, done.said
+    points = done.of("point")
+    assert len(points) == 4
+    assert all(p["verified_bytes"] > 0 for p in points)
+    carried = {rail: hosts.sent_bytes(rail) - before[rail] for rail in NEAR}
+    assert sum(carried.values()) > sum(p["verified_bytes"] for p in points)
+    assert 0.8 < carried["rail0"] / carried["rail1"] < 1.25, carried
+    assert [call.split()[0] for call in site.calls] == ["10.79.0.2"]
+    for own, peer, rank in ((NEAR, FAR, facts(done)[0]), (FAR, NEAR, facts(done)[1])):
+        for i, rail in enumerate(NEAR):
+            assert rank[f"rail_{i + 1}_interface"] == rail
+            assert rank[f"rail_{i + 1}_local"].startswith(own[rail][0] + " port ")
+            assert rank[f"rail_{i + 1}_peer"].startswith(peer[rail][0] + " port ")
+    site.sees_nothing_left()
+
+
+def test_rails_that_one_of_the_hosts_lacks_end_netpipe_run_with_its_rank(hosts: Hosts, site: Site) -> None:
+    ip("-n", hosts.near, "link", "add", "only", "type", "veth", "peer", "name", "here")
+    try:
+        ip("-n", hosts.near, "addr", "add", "10.80.0.1/24", "dev", "only")
+        ip("-n", hosts.near, "link", "set", "only", "up")
+        done = site.run("tcp:rails=rail0+only", "--sizes", "8", hosts=BOTH)
+    finally:
+        ip("-n", hosts.near, "link", "del", "only")
+    assert done.code == 3, done.said
+    (error,) = done.of("error")
+    assert "rank 1 on 10.79.0.2: module tcp" in error["message"]
+    assert "'only' is neither a device of this host nor an IP address; it has" in error["message"]
+    assert not done.of("sample")
+    site.sees_nothing_left()
+
+
+@pytest.fixture
+def multipath(hosts: Hosts) -> Iterator[None]:
+    """Where the far host names its address on the second rail, and the near one connects to it. The kernel listens
+    there itself, at a port of its own, because rank 1 listens at one address.
+    """
+    limits = ["mptcp", "limits", "set", "subflows", "2", "add_addr_accepted", "2"]
+    named = ["mptcp", "endpoint", "add", "10.79.1.2", "dev", "rail1", "port", "45079", "signal"]
+    for name, words in ((hosts.near, limits), (hosts.far, limits), (hosts.far, named)):
+        done = subprocess.run(
+            ["ip", "-n", name, *words], capture_output=True, text=True, timeout=20, check=False
+        )
+        if done.returncode != 0:
+            pytest.skip(
+                f"needs Multipath TCP (Linux 5.16, iproute2 5.17): ip {' '.join(words)}: {done.stderr}"
+            )
+    yield
+    ip("-n", hosts.far, "mptcp", "endpoint", "flush")
+
+
+def test_multipath_tcp_takes_both_links(
+    hosts: Hosts, multipath: None, server: Server, tmp_path: Path
+) -> None:
+    before = {rail: hosts.sent_bytes(rail) for rail in NEAR}
+    lines = ("pattern stream", "schedule list", "sizes 1000003", "verify yes", "budget 0.3", "timeout 5")
+    done = between(hosts, server, tmp_path, "variant tcp:protocol=mptcp", *lines)
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    assert point["verified_bytes"] > 0
+    assert point["counters"]["subflows"] == 2
+    assert [rank["mptcp_fell_back"] for rank in facts(done)] == ["no", "no"]
+    carried = {rail: hosts.sent_bytes(rail) - before[rail] for rail in NEAR}
+    assert sum(carried.values()) > point["verified_bytes"]
+    assert min(carried.values()) > 1_000_003, carried
 
 
 @pytest.mark.parametrize(

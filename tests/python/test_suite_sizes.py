@@ -289,7 +289,7 @@ def test_going_on_keeps_what_is_complete(netpipe: Netpipe) -> None:
         ("damaged", "mine/suite.json cannot be read: "),
         (
             "hosts",
-            "--hosts, --launcher and --remote-shell was not given, and is now hosts=127.0.0.1,127.0.0.2",
+            "--hosts, --launcher, --remote-shell and --set was not given, and is now hosts=127.0.0.1,127.0.0.2",
         ),
     ],
 )

@@ -63,6 +63,7 @@ Tables good_tables() {
     return NP_OK;
   };
   t.messages.part_ready = [](np_endpoint*, np_request*, std::uint32_t) { return NP_OK; };
+  t.messages.sendrecv = [](np_endpoint*, int, const void*, int, void*, std::size_t) { return NP_OK; };
   m.wait = [](np_endpoint*, np_request*, std::size_t) { return NP_OK; };
   m.test = [](np_endpoint*, np_request*) { return NP_OK; };
   t.one_sided.expose = [](np_endpoint*, void*, std::size_t, np_region*) { return NP_OK; };
@@ -218,6 +219,15 @@ TEST(Layer, TakesMeasuresAndNoneOfATableFromBeforeThereWereAny) {
   ASSERT_TRUE(layer) << layer.failure().sentence;
   EXPECT_EQ((*layer)->nmeasures, 0U);
   EXPECT_EQ((*layer)->ncounters, 2U);
+}
+
+TEST(Layer, TakesATableFromBeforeThereWasSendrecv) {
+  Tables tables = good_tables();
+  tables.messages.size = offsetof(np_messages, sendrecv);
+  const auto layer = Layer::of(tables.all(), "/opt/old.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->part_ready, tables.messages.part_ready);
+  EXPECT_EQ((*layer)->sendrecv, nullptr);
 }
 
 TEST(Layer, LeavesOutMemoryOfAKindThatItDoesNotKnow) {

@@ -374,6 +374,7 @@ static const np_messages messages = {.size = sizeof(np_messages),
                                      .recv = mpi_recv,
                                      .isend = mpi_isend,
                                      .irecv = mpi_irecv,
+                                     .sendrecv = mpi_sendrecv,
 #if HAVE_PARTITIONED
                                      .isend_parts = mpi_isend_parts,
                                      .part_ready = mpi_part_ready

@@ -364,6 +364,29 @@ static np_status mpi_recv(np_endpoint* e, int peer, void* data, size_t bytes) {
   return outcome(e, MPI_Recv(data, (int)bytes, MPI_BYTE, peer, TAG_MESSAGE, e->comm, MPI_STATUS_IGNORE), "MPI_Recv");
 }
 
+/* A message each way in one call. */
+static np_status mpi_sendrecv(np_endpoint* e, int to, const void* outgoing, int from, void* incoming, size_t bytes) {
+  if (UNLIKELY(e->op != OP_SEND)) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "op=%s: one call for both directions is MPI_Sendrecv, which has no such form: leave out op",
+                text_of(&e->settings, "op"));
+  }
+  SHAPE_OR_RETURN(e, bytes, shape);
+  const int source = source_of(e, from);
+#if HAVE_COUNTS
+  if (UNLIKELY(shape.count > INT_MAX)) {
+    const int code =
+        MPI_Sendrecv_c(outgoing, (MPI_Count)shape.count, shape.type, to, TAG_MESSAGE, incoming, (MPI_Count)shape.count,
+                       shape.type, source, TAG_MESSAGE, e->comm, MPI_STATUS_IGNORE);
+    return outcome(e, code, "MPI_Sendrecv_c");
+  }
+#endif
+  return outcome(e,
+                 MPI_Sendrecv(PLAIN(outgoing), (int)shape.count, shape.type, to, TAG_MESSAGE, incoming,
+                              (int)shape.count, shape.type, source, TAG_MESSAGE, e->comm, MPI_STATUS_IGNORE),
+                 "MPI_Sendrecv");
+}
+
 /* ---------------------------------------------------------------------------------------------- in flight */
 
 #define APART __attribute__((noinline))

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "kit/ip_address.h"
@@ -35,6 +36,15 @@ int64_t number_of(int fd, int level, int name) {
   return value;
 }
 
+// Of a connection that was asked for with protocol=mptcp. The first of its subflows is not counted.
+mptcp_info mptcp_of(int fd) {
+  mptcp_info info{};
+  socklen_t bytes = sizeof info;
+  constexpr int kSolMptcp = 284;  // of linux/socket.h, which is not for programs
+  if (getsockopt(fd, kSolMptcp, MPTCP_INFO, &info, &bytes) != 0) info.mptcpi_flags = MPTCP_INFO_FLAG_FALLBACK;
+  return info;
+}
+
 enum Counted {
   kRetransmits,
   kLost,
@@ -54,6 +64,7 @@ enum Counted {
   kSendsCopied,
   kSendsRefused,
   kRegistered,
+  kSubflows,
   kRtt,
   kRttVar,
   kMinRtt,
@@ -82,6 +93,7 @@ constexpr np_counter kCounters[kCounted] = {
     {"zerocopy_copied", "1", "those of them that the kernel copied after all, as it does over loopback", NP_COUNTS_UP},
     {"zerocopy_refused", "1", "sends that were copied for want of memory that may be locked", NP_COUNTS_UP},
     {"registered_bytes", "bytes", "of messages, registered with io_uring", NP_GAUGE},
+    {"subflows", "1", "subflows of the connection used last, with protocol=mptcp", NP_GAUGE},
     {"rtt_us", "us", "smoothed round-trip time of the connection used last", NP_GAUGE},
     {"rttvar_us", "us", "its mean deviation", NP_GAUGE},
     {"min_rtt_us", "us", "its minimum", NP_GAUGE},
@@ -129,12 +141,9 @@ Ends ends_of(int fd) {
 void describe_protocol(const np_value& protocol, int fd, np_emit emit, void* to) {
   np_emit_text(emit, to, "protocol", protocol.text);
   if (protocol.number != kMptcp) return;
-  mptcp_info info{};
-  socklen_t bytes = sizeof info;
-  constexpr int kSolMptcp = 284;  // of linux/socket.h, which is not for programs
-  const bool known = getsockopt(fd, kSolMptcp, MPTCP_INFO, &info, &bytes) == 0;
-  np_emit_bool(emit, to, "mptcp_fell_back", !known || (info.mptcpi_flags & MPTCP_INFO_FLAG_FALLBACK) != 0);
-  np_emit_integer(emit, to, "mptcp_subflows", known ? info.mptcpi_subflows + 1 : 1, "");  // besides the first
+  const mptcp_info info = mptcp_of(fd);
+  np_emit_bool(emit, to, "mptcp_fell_back", (info.mptcpi_flags & MPTCP_INFO_FLAG_FALLBACK) != 0);
+  np_emit_integer(emit, to, "mptcp_subflows", info.mptcpi_subflows + 1, "");
 }
 
 // Of each the first stream.
@@ -230,20 +239,12 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   const np_endpoint::Wire& used = endpoint->to(fd_io::opposite(endpoint->context));
   const auto made = uint64_t{endpoint->generation} * static_cast<uint64_t>(used.lane_count()) *
                     static_cast<uint64_t>(endpoint->context->nranks - 1);
-  const auto keep = [values](Counted which, uint64_t value) { values[which] = static_cast<int64_t>(value); };
-  keep(kRetransmits, totals.retransmits);
-  keep(kLost, totals.lost);
-  keep(kReordered, totals.reordered);
-  keep(kBytesRetransmitted, totals.bytes_retransmitted);
-  keep(kSegmentsOut, totals.segments_out);
-  keep(kSegmentsIn, totals.segments_in);
-  keep(kSegmentsDelivered, totals.delivered);
-  keep(kBytesSent, totals.bytes_sent);
-  keep(kBytesReceived, totals.bytes_received);
-  keep(kBusy, totals.busy_us);
-  keep(kRwndLimited, totals.rwnd_limited_us);
-  keep(kSndbufLimited, totals.sndbuf_limited_us);
-  keep(kConnectionsMade, made);
+  const auto put = [values](Counted first, std::initializer_list<uint64_t> numbers) {
+    std::copy(numbers.begin(), numbers.end(), values + first);
+  };
+  put(kRetransmits, {totals.retransmits, totals.lost, totals.reordered, totals.bytes_retransmitted, totals.segments_out,
+                     totals.segments_in, totals.delivered, totals.bytes_sent, totals.bytes_received, totals.busy_us,
+                     totals.rwnd_limited_us, totals.sndbuf_limited_us, made});
   if (endpoint->path) {
     const PathCounts& counts = endpoint->path->counts();
     values[kSignals] = counts.signals;
@@ -254,11 +255,10 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   }
   if (used.lane_count() > 0) {
     const tcp_info info = info_of(used.lane(0).in);
-    keep(kRtt, info.tcpi_rtt);
-    keep(kRttVar, info.tcpi_rttvar);
-    keep(kMinRtt, info.tcpi_min_rtt);
-    keep(kCwnd, info.tcpi_snd_cwnd);
-    keep(kDeliveryRate, info.tcpi_delivery_rate);
+    put(kRtt, {info.tcpi_rtt, info.tcpi_rttvar, info.tcpi_min_rtt, info.tcpi_snd_cwnd, info.tcpi_delivery_rate});
+    if (endpoint->context->options[kProtocol].number == kMptcp) {
+      values[kSubflows] = mptcp_of(used.lane(0).in).mptcpi_subflows + 1;
+    }
   }
 }
 

@@ -59,12 +59,19 @@ def site_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How the hosts are reached."""
+    """How the hosts are reached, and what else is different at each site."""
     for option in reversed(
         (
             click.option("--launcher", metavar="NAME", help="Start the processes with srun or ssh."),
             click.option("--remote-shell", metavar="COMMAND", help="How to reach other hosts."),
             click.option("--bind", metavar="ADDRESS", help="The address of this host that they connect to."),
+            click.option(
+                "--set",
+                "settings",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="What the suite leaves open, such as rails=eth0+eth1; suite show names it.",
+            ),
         )
     ):
         function = option(function)
@@ -84,7 +91,7 @@ def list_(times: bool) -> int:
 @suite_argument
 @size_option
 @site_options
-def show(suite: str, size: str, **site: str | None) -> int:
+def show(suite: str, size: str, **site: Any) -> int:
     """Show what is in a suite, and what of it can be made here.
 
     Each figure and table with what it is made from, and the reason where it cannot be; what stands for hardware that is
@@ -132,7 +139,7 @@ def run(
     gather: bool,
     dry_run: bool,
     quiet: bool,
-    **site: str | None,
+    **site: Any,
 ) -> int:
     """Measure a suite and write its figures, tables and report.
 
@@ -221,7 +228,7 @@ def submit(
     target: Path | None,
     now: bool,
     array: bool,
-    **reach: str | None,
+    **reach: Any,
 ) -> int:
     """Write a job script that runs a suite, and submit it with --now.
 

@@ -7,6 +7,9 @@
     [quick.run]                     # options that all runs of a kind have at this size; also [default.run], [full.run]
     preset = "quick"
 
+    [set]                           # what --set of `netpipe suite run` fills in the variants of runs: {links}
+    links = "What belongs there"
+
     [[run]]
     name = "small"                  # the rest: options of `netpipe run`, by their names
     variants = ["shm", "tcp"]
@@ -42,7 +45,7 @@ from typing import Any
 
 import click
 
-from netpipe.cli.suite import published
+from netpipe.cli.suite import published, settings
 from netpipe.cli.suite.checking import check_keys, text
 from netpipe.cli.suite.parts import (
     APPS,
@@ -88,6 +91,7 @@ KINDS = (RUN, MEMORY, APPS, PROFILE, NODES, PAIRS)
 RESULTS = ("figure", "table", "check")
 LONGEST_STEM = 56
 IMB, OSU = "imb", "osu"  # formats that hold one curve
+SET = "set"  # the table of what variants leave open
 OWN_KEYS = ("name", "kind", "minutes", "optional", *SIZES, FAR)
 ROUNDS = "rounds"  # of pairs, also in the tables of sizes
 LEAST_ROUNDS = 3  # with two others nobody knows which of three is slow
@@ -124,17 +128,19 @@ def load(path: Path, size: str = DEFAULT) -> Suite:
     Failure: 2 with the file, the table and the key, 3 if there is no worker to ask for its options.
     """
     said = toml(path, "suite")
-    known = [*TEXTS, *SIZES, "run", *RESULTS, "published", "stands_for", "not_measured"]
+    known = [*TEXTS, *SIZES, SET, "run", *RESULTS, "published", "stands_for", "not_measured"]
     for key in said:
         if key not in known:
             raise Failure(USAGE, f"the suite {path} has an unknown key '{key}'; {did_you_mean(key, known)}")
     head = _texts(path, said)
+    places = _places(path, said)
     sizes = _sizes(path, said)
     if size not in sizes:
         raise Failure(USAGE, f"the suite {path} has no size '{size}'; it has {', '.join(sizes)}")
     options = _Options()
     for one in dict.fromkeys((*sizes, size)):  # the asked one last
         runs = [_run(path, said, table, number, one, options) for number, table in _tables(path, said, "run")]
+        _check_places(runs, places)
         if one == size:
             chosen = runs
     runs = chosen
@@ -169,7 +175,31 @@ def load(path: Path, size: str = DEFAULT) -> Suite:
             (one[0], one[1], one[2]) for one in _words(path, said, "stands_for", ("paper", "here", "why"))
         ),
         not_measured=tuple((one[0], one[1]) for one in _words(path, said, "not_measured", ("title", "why"))),
+        places=places,
     )
+
+
+def _places(path: Path, said: Mapping[str, Any]) -> dict[str, str]:
+    table = said.get(SET, {})
+    if not isinstance(table, dict):
+        raise Failure(USAGE, f"the suite {path}: '{SET}' is not a table; write [{SET}]")
+    for name in table:
+        if not re.fullmatch(settings.NAME, name):
+            raise Failure(
+                USAGE,
+                f"the suite {path}: [{SET}] '{name}' is not a name; write small letters, digits and '_'",
+            )
+    return {name: text(f"the suite {path}: [{SET}]", table, name) for name in table}
+
+
+def _check_places(runs: list[Part], known: Mapping[str, str]) -> None:
+    for run in runs:
+        for given in filter(None, (run.given, run.far)):
+            for name in settings.places(given.get("variants") or ()):
+                if name not in known:
+                    raise Failure(
+                        USAGE, f"{run.where} variants: [{SET}] does not say what belongs into {{{name}}}"
+                    )
 
 
 def _words(path: Path, said: Mapping[str, Any], kind: str, keys: tuple[str, ...]) -> list[tuple[str, ...]]:

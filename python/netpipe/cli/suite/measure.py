@@ -73,7 +73,7 @@ def dry_run(suite: Suite, site: Site) -> int:
 
 
 def run(suite: Suite, folder: Path, quiet: bool, site: Site, goes_on: bool) -> int:
-    now = state.here(suite, site.given())
+    now = state.here(suite, site.recorded())
     if goes_on:
         state.check(folder, now)
     runs = planned(suite, site)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,5 @@ class Suite:
     published: tuple[Value, ...] = ()
     stands_for: tuple[tuple[str, str, str], ...] = ()  # in the paper, here, why
     not_measured: tuple[tuple[str, str], ...] = ()  # title, why
+    # what variants of its runs leave open: names, each with what belongs there
+    places: Mapping[str, str] = field(default_factory=dict)

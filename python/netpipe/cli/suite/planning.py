@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from netpipe.cli.suite import settings
 from netpipe.cli.suite.parts import APPS, MEMORY, NODES, PAIRS, PROFILE, RUN, RUN_FILES
 from netpipe.cli.suite.runs import fleet, kernels, measured
 from netpipe.cli.suite.runs.base import Planned, Site, absent, layer_of, spelled
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 def planned(suite: Suite, site: Site | None = None, build: bool = True) -> dict[str, Planned]:
     """Every run by its name. Without `build` no kernel is compiled. Raises Failure: 2 with the run whose options are
-    wrong, or the figure or table that chooses what its run does not have; 3 if there is no worker.
+    wrong, the figure or table that chooses what its run does not have, or the setting that the suite does not leave
+    open; 3 if there is no worker.
     """
     of_kernels = partial(kernels.planned, build=build)
     kinds: dict[str, Callable[[Part, Site], Planned]] = {
@@ -34,13 +36,19 @@ def planned(suite: Suite, site: Site | None = None, build: bool = True) -> dict[
         PAIRS: fleet.planned,
     }
     there = site or Site()
+    values = settings.given(there.settings, suite.places, suite.name)
+
+    def plan(run: Part) -> Planned:
+        given = run.far if run.far and there.several else run.given
+        variants = given.get("variants") or ()
+        if why := settings.lacking(variants, suite.places, values):
+            return measured.Measured(replace(run, given=given), None, {"all variants": why})
+        if settings.places(variants):
+            given = {**given, "variants": settings.filled(variants, values)}
+        return kinds[run.does](replace(run, given=given), there)
+
     with remembered():
-        found = {
-            run.name: kinds[run.does](
-                replace(run, given=run.far) if run.far and there.several else run, there
-            )
-            for run in suite.runs
-        }
+        found = {run.name: plan(run) for run in suite.runs}
     for result in suite.results:
         _check_choice(spelled_out(result, found[result.run]), found[result.run])
     return found

@@ -22,7 +22,7 @@ SAME = {
     "suite": "the suite",
     "digest": "the suite file (SHA-256)",
     "size": "--size",
-    "site": "--hosts, --launcher and --remote-shell",
+    "site": "--hosts, --launcher, --remote-shell and --set",
     "host": "the host",
     "netpipe": "netpipe",
     "kernel": "the kernel",

@@ -42,6 +42,7 @@ extern __typeof__(MPI_Recv) MPI_Recv __attribute__((noplt));
 extern __typeof__(MPI_Isend) MPI_Isend __attribute__((noplt));
 extern __typeof__(MPI_Irecv) MPI_Irecv __attribute__((noplt));
 extern __typeof__(MPI_Wait) MPI_Wait __attribute__((noplt));
+extern __typeof__(MPI_Sendrecv) MPI_Sendrecv __attribute__((noplt));
 #if HAVE_MPI_3
 extern __typeof__(MPI_Put) MPI_Put __attribute__((noplt));
 extern __typeof__(MPI_Get) MPI_Get __attribute__((noplt));

@@ -24,7 +24,7 @@ def run_one(suite: Suite, name: str, folder: Path, quiet: bool, site: Site) -> i
     """
     if name not in (there := [one.name for one in suite.runs]):
         raise Failure(USAGE, f"{suite.name} has no run '{name}'; there are {', '.join(there)}")
-    now = state.here(suite, site.given(), apart=True)
+    now = state.here(suite, site.recorded(), apart=True)
     if (folder / state.FILE).exists():
         state.check(folder, now)
     one = planned(suite, site)[name]
@@ -50,7 +50,7 @@ def gather(suite: Suite, folder: Path, quiet: bool, site: Site) -> int:
     """
     from netpipe.cli.suite.runs.base import Done
 
-    state.check(folder, state.here(suite, site.given(), apart=True), measuring=False)
+    state.check(folder, state.here(suite, site.recorded(), apart=True), measuring=False)
     runs = planned(suite, site, build=False)
     outcome = measure.Outcome()
     for name, one in runs.items():

@@ -47,11 +47,11 @@ def write(
     folder = (output or Path(loaded.name)).absolute()
     job = Job(
         loaded.name,
-        (*own_words(named, size), *site.words()),
+        (*own_words(named, size), *site.words(), *(f"--set={one}" for one in site.settings)),
         folder,
         nodes,
         per_node,
-        minutes or estimated_minutes(loaded, array),
+        minutes or estimated_minutes(loaded, array, site.settings),
         options,
         own_variables(),
         tuple(one.name for one in loaded.runs) if array else (),
@@ -91,13 +91,13 @@ def _submit_array(file: Path, report: Path, job: Job, now: bool) -> int:
     return DONE
 
 
-def estimated_minutes(suite: Suite, array: bool = False) -> int:
+def estimated_minutes(suite: Suite, array: bool = False, settings: tuple[str, ...] = ()) -> int:
     """Of the plans of this machine, of all runs, or of the longest one in an array. What nobody knows is asked for.
     Raises Failure (2).
     """
     from netpipe.cli.suite.planning import planned
 
-    there = [one for one in planned(suite, build=False).values() if one.available]
+    there = [one for one in planned(suite, Site(settings=settings), build=False).values() if one.available]
     known = [_seconds(one) for one in there]
     if not known or None in known:
         raise Failure(USAGE, f"how long {suite.name} takes is not known here; give --minutes")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netpipe.cli.suite import settings
 from netpipe.command.options import matching
 from netpipe.failure import DONE, Failure
 
@@ -33,6 +34,7 @@ class Site:
     launcher: str | None = None
     remote_shell: str | None = None
     bind: str | None = None
+    settings: tuple[str, ...] = ()  # NAME=VALUE, of what the suite leaves open (settings.py)
 
     @property
     def several(self) -> bool:
@@ -51,8 +53,13 @@ class Site:
         }
         return {key: value for key, value in said.items() if value is not None}
 
+    def recorded(self) -> dict[str, Any]:
+        """What has to be the same when the suite goes on."""
+        said = self.given()
+        return {**said, "set": " ".join(self.settings)} if self.settings else said
+
     def words(self) -> list[str]:
-        """As a command line, without the hosts."""
+        """As a command line, without the hosts and what the suite leaves open."""
         said = self.given()
         said.pop("hosts", None)
         return [word for key, value in said.items() for word in (f"--{key.replace('_', '-')}", value)]
@@ -135,19 +142,20 @@ class Planned:
 
 
 def spelled(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """`mpi:transport=tcp` is that of every library that was added; other names stay as they are."""
+    """`mpi:transport=tcp` is that of every library that was added, and `tcp:rails={rails}` what it became; other names
+    stay as they are.
+    """
     known = dict.fromkeys(variant for variant, _ in pairs)
     found: list[str] = []
     for name in names:
-        layer, colon, settings = name.partition(":")
+        layer, colon, options = name.partition(":")
         some = [
             one
             for one in known
-            if colon
-            and "@" not in layer
-            and one.startswith(f"{layer}@")
-            and one.partition(":")[2] == settings
+            if colon and "@" not in layer and one.startswith(f"{layer}@") and one.partition(":")[2] == options
         ]
+        if settings.places((name,)):
+            some = [one for one in known if settings.became(name, one)]
         found += some or [name]
     return tuple(dict.fromkeys(found))
 
