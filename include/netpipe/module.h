@@ -186,6 +186,8 @@ typedef struct np_context {
                        np_module.max_threads */
   uint32_t rails;   /* local addresses to use, at most np_module.max_rails: netpipe gives 1 */
   const char* const* rail_addresses; /* their numeric addresses, the first is local_address */
+  uint32_t host_rank; /* which of the ranks of its host this one is, from 0; of NP_LAUNCHED 0, its library knows */
+  uint32_t reserved;  /* 0 */
 } np_context;
 
 typedef struct np_endpoint np_endpoint; /* the module's own: one variant of it, open in one process */

@@ -68,6 +68,7 @@ Endpoint::Endpoint(EndpointSetting setting) : set_(std::move(setting)), module_(
   context_.oversubscribed = set_.oversubscribed ? 1 : 0;
   context_.threads = context_.rails = 1;
   context_.rail_addresses = &context_.local_address;
+  context_.host_rank = static_cast<std::uint32_t>(set_.host_rank);
 }
 
 Endpoint::~Endpoint() {

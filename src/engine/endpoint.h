@@ -23,7 +23,8 @@ struct EndpointSetting {
   const Variant* variant = nullptr;
   int rank = -1;  // -1 and 0 ranks: the library says so once it is open
   int nranks = 0;
-  std::string job;  // unguessable and the same on all ranks of this variant
+  int host_rank = 0;  // which of the ranks of its host
+  std::string job;    // unguessable and the same on all ranks of this variant
   std::string local_address;
   std::uint64_t max_bytes = 0;
   std::int64_t timeout_ns = 0;

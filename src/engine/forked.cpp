@@ -8,7 +8,9 @@
 
 namespace netpipe {
 
-RankProcess::Identity ForkedProcess::identity(const Variant& variant) const { return {set_.rank, variant.ranks}; }
+RankProcess::Identity ForkedProcess::identity(const Variant& variant) const {
+  return {set_.rank, variant.ranks, set_.one_host ? set_.rank : 0};
+}
 
 Result<std::string> ForkedProcess::address(Endpoint& endpoint) {
   const auto count = static_cast<std::size_t>(endpoint.nranks());

@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include "engine/placement.h"
-
 namespace netpipe {
 namespace {
 

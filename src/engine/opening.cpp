@@ -94,6 +94,7 @@ class Steps {
         Endpoint::open({.variant = &variant_,
                         .rank = identity.rank,
                         .nranks = identity.nranks,
+                        .host_rank = identity.host_rank,
                         .job = set_.job + "-" + std::to_string(index_),
                         .local_address = set_.local_address,
                         .max_bytes = std::max<std::uint64_t>(set_.resolved->sizes.back(), 1),

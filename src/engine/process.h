@@ -32,6 +32,7 @@ class RankProcess {
   // Who the ranks are. Before a variant is open: {-1, 0} where only its library knows.
   struct Identity {
     int rank, nranks;
+    int host_rank = 0;  // which of the ranks of its host this one is
   };
   [[nodiscard]] virtual Identity identity(const Variant& variant) const = 0;
   // How many members of the group take part in it, from member 0 on, a conductor included. whole: all members.

@@ -34,9 +34,10 @@ struct Ready {
   Plan plan;
   std::unique_ptr<Registry> registry;  // resolved points into it
   Resolved resolved;
-  std::vector<int> cpus;  // of the ranks of this host
-  int cpu = -1;           // that this process is pinned to
-  std::string facts;      // of this host, taken before it was pinned
+  Placement::Local local;  // among the ranks of this host
+  std::vector<int> cpus;   // of the ranks of this host
+  int cpu = -1;            // that this process is pinned to
+  std::string facts;       // of this host, taken before it was pinned
 };
 
 Outcome plan_here(const std::string& text, Ready& ready) {
@@ -62,11 +63,11 @@ Outcome plan_here(const std::string& text, Ready& ready) {
 Outcome pin_here(const std::vector<std::string>& host_of_member, int rank, Ready& ready) {
   Placement placement;
   placement.host_of_rank.assign(host_of_member.begin() + 1, host_of_member.end());
-  const Placement::Local local = placement.local(rank, host_name());
-  Result<std::vector<int>> cpus = choose_cpus(ready.plan.pin, local.count);
+  ready.local = placement.local(rank, host_name());
+  Result<std::vector<int>> cpus = choose_cpus(ready.plan.pin, ready.local.count);
   if (!cpus) return cpus.failure();
   ready.cpus = std::move(*cpus);
-  ready.cpu = ready.cpus[static_cast<std::size_t>(local.index)];
+  ready.cpu = ready.cpus[static_cast<std::size_t>(ready.local.index)];
   ready.facts = environment_json(std::vector<int>{ready.cpu});
   return pin_to(ready.cpu);
 }
@@ -91,7 +92,7 @@ int live_as(int rank) {
   Ready ready;
   const Result<std::vector<std::string>> told = group.agree_for_root(prepare(joined->plan_text, *hosts, rank, ready));
   if (!told) return static_cast<int>(told.failure().exit);
-  HostedProcess process(rank, ready.cpu, static_cast<int>(ready.cpus.size()));
+  HostedProcess process(rank, ready.cpu, ready.local);
   RankSetting setting;
   setting.group = &group;
   setting.process = &process;

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
 """nccl: messages and collective operations over stand-ins for NVIDIA's driver and for NCCL (tests/modules/cuda). What
 needs real devices says so where there are none.
 """
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import Outcome, Runner, Starter, wait_for_samples
 from stand_ins import built, usable
+from test_hosts import FAR, Site, site  # noqa: F401
+from test_two_hosts import two_namespaces  # noqa: F401
 
 BUILT = built("nccl")
 pytestmark = [
@@ -117,6 +120,27 @@ def test_the_record_says_what_was_used(measure: Runner, fake: object) -> None:
     assert first["receives"] == "when waited for"
     assert (first["device"], second["device"]) == ("0", "1")
     assert second["device_name"] == "stand-in 1"
+
+
+def test_the_ranks_of_each_host_have_its_devices_in_turn(site: Site, fake: pytest.MonkeyPatch) -> None:
+    """By their place on the host: by their rank they would have devices 0, 1, 2 and 0. Each reaches every other one."""
+    fake.setenv("FAKE_CUDA_DEVICES", "3")
+    done = site.run("nccl", "--ranks", "4", "--pattern", "none")
+    assert done.code == 0, done.said
+    (opened,) = done.of("variant")
+    devices = [(rank["host"] == FAR, rank["settings"]["device"]) for rank in opened["ranks"]]
+    assert devices == [(False, "0"), (False, "1"), (True, "0"), (True, "1")]
+    site.sees_nothing_left()
+    assert not list(Path("/dev/shm").glob("netpipe-fake-nccl-*"))
+
+
+def test_two_hosts_measure_and_every_byte_arrives(site: Site, fake: object) -> None:
+    done = site.run("nccl", "--pattern", "pingpong", "--sizes", "65539", "--budget", "0.05", "--verify")
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    assert point["verified_bytes"] > 0
+    assert [rank["settings"]["device"] for rank in done.of("variant")[0]["ranks"]] == ["0", "0"]
+    site.sees_nothing_left()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811  (fixtures that are imported and then named as parameters)
-"""SND and RCV of TCGMSG over Open MPI and MPICH: real bytes that are checked, and what it says it lacks."""
+"""Messages and global operations of TCGMSG over Open MPI and MPICH: bytes that are checked, and what it lacks."""
 
 from __future__ import annotations
 
@@ -108,6 +108,52 @@ def test_many_ranks_are_pairs(tcgmsg: Layered, tmp_path: Path, library: str, ran
     done.check_points([variant], ["pingpong"], "1,4097")
     (opened,) = done.of("variant", variant=variant)
     assert len(opened["ranks"]) == int(ranks)
+
+
+def asked(patterns: list[str]) -> list[str]:
+    return [word for pattern in patterns for word in ("--pattern", pattern)]
+
+
+# The library reduces 65536 elements at a time.
+OPERATIONS = [
+    "collective",
+    "collective:in_place=yes",
+    "collective:datatype=int64,reduction=or",
+    *(f"collective:what=bcast{root}" for root in ("", ",rotate=yes")),
+]
+REDUCTIONS = [
+    *(f"collective:reduction={how}" for how in ("min", "max", "prod")),
+    *(f"collective:datatype=int64,reduction={how}" for how in ("min", "max", "prod", "and")),
+]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_its_global_operations_give_what_they_should(tcgmsg: Layered, tmp_path: Path, library: str) -> None:
+    variant = f"{need(tcgmsg, library)}:transport=shm"
+    barrier = ("--pattern", "collective:what=barrier")
+    for patterns, sizes, budget in ((OPERATIONS, "8,600000", "0.1"), (REDUCTIONS, "8", "0.02")):
+        more = (*barrier, "--sizes", sizes, "--budget", budget, "--verify")
+        done = tcgmsg.run(tmp_path / "run.jsonl", variant, *asked(patterns), *more)
+        done.check_points([variant], patterns, sizes)
+        assert done.of("point", pattern="collective:what=barrier")
+
+
+@pytest.mark.deep
+def test_global_operations_that_it_lacks_are_skipped_with_the_reason(tcgmsg: Layered, tmp_path: Path) -> None:
+    variant = f"{next(iter(tcgmsg.there.values())).name}:transport=shm"
+    lacking = {
+        "collective:what=allgather": "BRDCST, SYNCH, and reductions of doubles (DGOP)",
+        "collective:datatype=int32": "of 64-bit integers (IGOP)",
+        "collective:datatype=int64,reduction=xor": "BRDCST, SYNCH",
+        "collective:call=request": "end in their call",
+    }
+    more = ("--pattern", "collective", "--sizes", "8", "--budget", "0.02")
+    done = tcgmsg.run(tmp_path / "run.jsonl", variant, *asked(list(lacking)), *more)
+    assert {one["pattern"] for one in done.of("point")} == {"collective"}
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    assert set(reasons) == set(lacking)
+    assert all(words in reasons[pattern] for pattern, words in lacking.items()), reasons
 
 
 @pytest.mark.deep

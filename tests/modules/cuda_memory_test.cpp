@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -44,6 +45,15 @@ TEST_F(CudaMemory, RanksOfAHostHaveItsDevicesInTurn) {
     EXPECT_EQ(place % 3, device.number);
     np_cuda_close(&device);
   }
+}
+
+TEST_F(CudaMemory, ThePlaceIsThatOnTheHostWhereItIsKnown) {
+  context.rank = 5;
+  context.host_rank = 2;
+  context.size = sizeof context;
+  EXPECT_EQ(2, np_cuda_place(&context));
+  context.size = offsetof(np_context, host_rank);  // of an older netpipe
+  EXPECT_EQ(5, np_cuda_place(&context));
 }
 
 TEST_F(CudaMemory, ADeviceThatWasNamedIsThatOfEveryRank) {

@@ -60,6 +60,11 @@ static inline np_status np_cuda_open(struct np_cuda_device* d, const struct np_c
   return NP_OK;
 }
 
+/* Which of the ranks of its host this one is, from 0. A netpipe that does not say so has all ranks on one. */
+static inline int np_cuda_place(const np_context* context) {
+  return context->size >= sizeof *context ? (int)context->host_rank : context->rank;
+}
+
 /* The same, of the device that an option asks for. wanted -1: the ranks of a host have its devices in turn, and place
  * is which of them this one is, counted from 0. */
 static inline np_status np_cuda_open_for(struct np_cuda_device* d, const struct np_cuda* cuda, const np_context* to,

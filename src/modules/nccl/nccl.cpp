@@ -45,7 +45,7 @@ np_status begin(np_endpoint& e) {
   np_status s = load(e.nccl, context->message, context->message_bytes);
   if (s == NP_OK) s = np_cuda_load(&e.cuda, context->message, context->message_bytes);
   const auto wanted = static_cast<int>(context->options[kDevice].number);
-  if (s == NP_OK) s = np_cuda_open_for(&e.device, &e.cuda, context, wanted, context->rank);
+  if (s == NP_OK) s = np_cuda_open_for(&e.device, &e.cuda, context, wanted, np_cuda_place(context));
   if (s != NP_OK) return s;
   e.waiting.reserve(kMostInGroup);
   e.needed.resize(static_cast<size_t>(context->nranks));
@@ -196,6 +196,7 @@ extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
       .process_model = NP_FORKED,
       .min_ranks = 2,
       .max_ranks = INT32_MAX,
+      .crosses_hosts = 1,
       .messages = &kMessages,
       .collectives = &kCollectives,
       .memories = kMemories,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcgmsg: SND and RCV of TCGMSG, the message-passing library of the 1990s that Global Arrays still brings along, over
- * an MPI library. It is not built with netpipe: `netpipe modules add tcgmsg --mpicc PATH` compiles this file with the
- * library's own compiler wrapper into tcgmsg@NAME, together with copies of the archives of Global Arrays and ARMCI for
- * that library, and the library's mpiexec starts the ranks.
+ * tcgmsg: SND, RCV and global operations of TCGMSG, the message-passing library of the 1990s that Global Arrays still
+ * brings along, over an MPI library. It is not built with netpipe: `netpipe modules add tcgmsg --mpicc PATH` compiles
+ * this file with the library's own compiler wrapper into tcgmsg@NAME, together with copies of the archives of Global
+ * Arrays and ARMCI for that library, and the library's mpiexec starts the ranks.
  *
  * With sync=yes tcg_snd returns when its buffer may be used again; with sync=no it only starts the message, and
  * tcg_waitcom ends it. A message of TCGMSG has a type, which its receiver names.
@@ -23,7 +23,7 @@
 #include "netpipe/waiting.h"
 #include "tcgmsg_families.h" /* written by `netpipe modules add`: how the library is asked what it stands on */
 
-enum { TYPE_MESSAGE = 17, TYPE_LOOK = 18 };
+enum { TYPE_MESSAGE = 17, TYPE_LOOK = 18, TYPE_GLOBAL = 19 };
 enum { OPTION_SYNC, OPTION_TRANSPORT };
 
 static const np_option options[] = {
@@ -62,6 +62,80 @@ static np_status receive_message(np_endpoint* e, int peer, void* data, size_t by
   }
   if (__builtin_expect(length == (long)bytes, 1)) return NP_OK;
   return om_fail(e->context, NP_FAILED, "RCV got %ld bytes from rank %d and not %zu", length, peer, bytes);
+}
+
+/* ---------------------------------------------------------------------------------------------- global operations */
+
+struct planned {
+  size_t count, bytes; /* elements, and what they have together */
+  int root, in_place;
+  char operation[4]; /* as DGOP and IGOP name it */
+};
+
+static np_status broadcast(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
+  const struct planned* const p = state;
+  (void)request;
+  tcg_brdcst(TYPE_GLOBAL, e->mpi.rank == p->root ? (void*)(uintptr_t)source : target, (long)p->bytes, p->root);
+  return NP_OK;
+}
+
+/* They reduce in place, so what is not there already is copied: a program would have to. */
+static np_status reduce_doubles(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
+  struct planned* const p = state;
+  (void)e, (void)request;
+  if (!p->in_place) memcpy(target, source, p->bytes);
+  tcg_dgop(TYPE_GLOBAL, target, (long)p->count, p->operation);
+  return NP_OK;
+}
+static np_status reduce_longs(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
+  struct planned* const p = state;
+  (void)e, (void)request;
+  if (!p->in_place) memcpy(target, source, p->bytes);
+  tcg_igop(TYPE_GLOBAL, target, (long)p->count, p->operation);
+  return NP_OK;
+}
+
+static np_status synchronise(np_endpoint* e, void* state, const void* source, void* target, np_request* request) {
+  (void)e, (void)state, (void)source, (void)target, (void)request;
+  tcg_synch(TYPE_GLOBAL);
+  return NP_OK;
+}
+
+/* NULL: TCGMSG has no such operation. Its integers are those of C's long. */
+static np_collective_call call_of(const np_collective_plan* plan) {
+  if (plan->what == NP_BARRIER) return synchronise;
+  if (plan->what == NP_BCAST && !plan->in_place) return broadcast;
+  if (plan->what != NP_ALLREDUCE) return NULL;
+  if (plan->datatype == NP_DOUBLE && plan->reduction <= NP_PROD) return reduce_doubles;
+  return plan->datatype == NP_INT64 && plan->reduction <= NP_OR && sizeof(long) == 8 ? reduce_longs : NULL;
+}
+
+static np_status prepare_collective(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
+  static const char operations[][4] = {[NP_SUM] = "+",  [NP_MIN] = "min", [NP_MAX] = "max",
+                                       [NP_PROD] = "*", [NP_AND] = "&",   [NP_OR] = "|"};
+  static const size_t element_bytes[] = {
+      [NP_BYTE] = 1, [NP_INT32] = 4, [NP_INT64] = 8, [NP_FLOAT] = 4, [NP_DOUBLE] = 8};
+  const np_collective_call call = plan->datatype <= NP_DOUBLE ? call_of(plan) : NULL;
+  if (call == NULL) {
+    return om_fail(e->context, NP_UNSUPPORTED,
+                   "TCGMSG has BRDCST, SYNCH, and reductions of doubles (DGOP) and of 64-bit integers (IGOP) whose "
+                   "result all ranks have");
+  }
+  if (plan->requests) return om_fail(e->context, NP_UNSUPPORTED, "TCGMSG's global operations end in their call");
+  struct planned* const p = calloc(1, sizeof *p);
+  if (p == NULL) return om_fail(e->context, NP_NO_MEMORY, "no memory for a global operation");
+  p->count = plan->count;
+  p->bytes = plan->count * element_bytes[plan->datatype];
+  p->root = plan->root;
+  p->in_place = plan->in_place != 0;
+  if (plan->what == NP_ALLREDUCE) memcpy(p->operation, operations[plan->reduction], sizeof p->operation);
+  *prepared = (np_prepared){call, p};
+  return NP_OK;
+}
+
+static void release_collective(np_endpoint* e, np_prepared* prepared) {
+  (void)e;
+  free(prepared->state);
 }
 
 /* ---------------------------------------------------------------------------------------------- open and close */
@@ -149,13 +223,15 @@ static np_status tcgmsg_probe(char* message, size_t message_bytes) {
 /* ---------------------------------------------------------------------------------------------- the table */
 
 static const np_messages messages = {.size = sizeof(np_messages), .send = send_message, .recv = receive_message};
+static const np_collectives collectives = {
+    .size = sizeof(np_collectives), .prepare = prepare_collective, .release = release_collective};
 
 static np_module module = {
     .magic = NP_MAGIC,
     .abi = NP_ABI,
     .size = sizeof(np_module),
     .name = "tcgmsg",
-    .summary = "SND and RCV of TCGMSG over an MPI library",
+    .summary = "SND, RCV and global operations of TCGMSG over an MPI library",
     .adds = "TCGMSG over MPI",
     .options = options,
     .noptions = OPTIONS,
@@ -165,6 +241,7 @@ static np_module module = {
     .max_ranks = INT32_MAX,
     .crosses_hosts = 1,
     .messages = &messages,
+    .collectives = &collectives,
     .probe = tcgmsg_probe,
     .open = tcgmsg_open,
     .close = tcgmsg_close,

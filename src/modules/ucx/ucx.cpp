@@ -175,7 +175,7 @@ void join_itself(np_endpoint* e, const void* here) {
 }
 
 // One byte around the ring of all ranks: newer versions choose the protocols of an operation when it is first used.
-// bytes: where it starts and where it lands.
+// Those of puts and gets follow when memory is attached. bytes: where it starts and where it lands.
 np_status greet(np_endpoint* e, char* bytes) {
   const int nranks = e->context->nranks, rank = e->context->rank;
   np_request request;
@@ -185,17 +185,6 @@ np_status greet(np_endpoint* e, char* bytes) {
   return status == NP_OK ? sent : status;
 }
 
-// From memory of the kind that messages are in.
-np_status greet(np_endpoint* e) {
-  char here[2] = {};
-  void* there = nullptr;
-  if (!e->on_device) return greet(e, here);
-  if (const np_status s = np_cuda_alloc(&e->device, sizeof here, &there); s != NP_OK) return s;
-  const np_status status = greet(e, static_cast<char*>(there));
-  if (!e->broken) np_cuda_free(&e->device, there);
-  return status;
-}
-
 // The barrier makes UCX connect what it has chosen, here and not in the first message.
 np_status connect(np_endpoint* e, const void* const* addresses, const size_t*) {
   for (int peer = 0; peer < e->context->nranks; ++peer) {
@@ -203,7 +192,7 @@ np_status connect(np_endpoint* e, const void* const* addresses, const size_t*) {
     if (const np_status s = join(e, peer, addresses[peer]); s != NP_OK) return s;
   }
   if (const np_status s = barrier(e); s != NP_OK) return s;
-  if (const np_status s = greet(e); s != NP_OK) return s;
+  if (const np_status s = with_scratch(e, [e](char* bytes) { return greet(e, bytes); }); s != NP_OK) return s;
   if (const np_status s = kOneSided.fence(e); s != NP_OK) return s;
   std::ranges::set_difference(tcp_connections(), e->sockets_before, std::back_inserter(e->sockets));
   std::vector<std::string> used;

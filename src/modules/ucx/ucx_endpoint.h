@@ -124,7 +124,8 @@ struct np_endpoint {
 
   int lost = -1;  // errors=peer: the rank that has gone
   ucs_status_t lost_status = UCS_OK;
-  bool broken = false;  // something was given up: UCX may still know buffers that are no more
+  bool greeted_memory = false;  // a peer's memory was reached once
+  bool broken = false;          // something was given up: UCX may still know buffers that are no more
 
   [[nodiscard]] int64_t option(netpipe::ucx::Option which) const { return context->options[which].number; }
   [[nodiscard]] const char* text(netpipe::ucx::Option which) const { return context->options[which].text; }

@@ -109,7 +109,8 @@ void release_memory(np_endpoint* e, const Allocation& one) {
 np_status open_device(np_endpoint* e) {
   const np_context* const context = e->context;
   if (const np_status s = np_cuda_load(&e->cuda, context->message, context->message_bytes); s != NP_OK) return s;
-  return np_cuda_open_for(&e->device, &e->cuda, context, static_cast<int>(e->option(kCudaDevice)), context->rank);
+  return np_cuda_open_for(&e->device, &e->cuda, context, static_cast<int>(e->option(kCudaDevice)),
+                          np_cuda_place(context));
 }
 
 np_status check_memory_types(np_endpoint* e) {

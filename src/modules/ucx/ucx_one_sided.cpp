@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ucx_memory.h"
 #include "ucx_messages.h"
@@ -44,16 +45,6 @@ np_status expose(np_endpoint* e, void* memory, size_t bytes, np_region* region) 
   std::memcpy(region->key, key, key_bytes);
   region->key_bytes = static_cast<uint32_t>(key_bytes);
   ucp_rkey_buffer_release(key);
-  return NP_OK;
-}
-
-np_status attach(np_endpoint* e, int peer, np_region* region) {
-  ucp_rkey_h key = nullptr;
-  const ucs_status_t status = ucp_ep_rkey_unpack(e->to[static_cast<size_t>(peer)], region->key, &key);
-  if (status != UCS_OK) return e->failed(status, "ucp_ep_rkey_unpack", peer);
-  region->word[kRegistered] = 0;
-  region->word[kRemoteKey] = reinterpret_cast<uint64_t>(key);
-  region->word[kRemoteAddress] = reinterpret_cast<uint64_t>(region->base);
   return NP_OK;
 }
 
@@ -144,6 +135,34 @@ np_status get_each(np_endpoint* e, int peer, void* target, size_t near_stride, c
 np_status fence(np_endpoint* e) {
   const np_status status = e->finish(ucp_worker_flush_nbx(e->worker, &e->plain), "a flush of all ranks", -1);
   return status == NP_OK ? barrier(e) : status;
+}
+
+// Ends what begun started. What UCX refuses at once is for the pattern that needs it to say.
+np_status finish_if_begun(np_endpoint* e, ucs_status_ptr_t begun, const char* what, int peer) {
+  return UCS_PTR_IS_ERR(begun) ? NP_OK : e->finish(begun, what, peer);
+}
+
+// The first byte of the region comes here and goes back: newer versions choose the protocols of an operation when it is
+// first used, and describe() tells of them. Over some transports a rank helps its peer only while it waits, so all of
+// them meet then.
+np_status greet(np_endpoint* e, int peer, const np_region* region, char* byte) {
+  np_status status = finish_if_begun(e, start_get(e, peer, byte, region, 0, 1), "the first get", peer);
+  if (status == NP_OK) status = finish_if_begun(e, start_put(e, peer, byte, region, 0, 1), "the first put", peer);
+  return status == NP_OK ? fence(e) : status;
+}
+
+// The first time all ranks call it, when they open. Later some may do so alone (pattern atomic).
+np_status attach(np_endpoint* e, int peer, np_region* region) {
+  ucp_rkey_h key = nullptr;
+  const ucs_status_t unpacked = ucp_ep_rkey_unpack(e->to[static_cast<size_t>(peer)], region->key, &key);
+  if (unpacked != UCS_OK) return e->failed(unpacked, "ucp_ep_rkey_unpack", peer);
+  region->word[kRegistered] = 0;
+  region->word[kRemoteKey] = reinterpret_cast<uint64_t>(key);
+  region->word[kRemoteAddress] = reinterpret_cast<uint64_t>(region->base);
+  if (std::exchange(e->greeted_memory, true)) return NP_OK;
+  const np_status status = with_scratch(e, [&](char* byte) { return greet(e, peer, region, byte); });
+  if (status != NP_OK) withdraw(e, region);
+  return status;
 }
 
 // UCX orders a message behind a put only by a flush between the two.

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stand-in for NCCL, libnccl.so.2, written for these tests over the stand-in for NVIDIA's driver: no line of it comes
- * from there. Ranks are processes of one host. A thread of each communicator carries out what was handed to the
- * stream, group after group, as a device would: the transfers of a group move side by side, groups do not.
+ * from there. Ranks are processes of one machine, which meet in /dev/shm; network namespaces share it, so they may be
+ * on two hosts, told apart by their names as the real one does. A thread of each communicator carries out what was
+ * handed to the stream, group after group, as a device would: the transfers of a group move side by side, groups do
+ * not.
  *
  * The environment chooses what it is like:
  *   FAKE_NCCL_FAIL=CALL:N    the call of this name returns error N
@@ -27,7 +29,7 @@
 
 #include "fake_cuda.h"
 
-enum { RANKS = 8, PIECE = 1 << 16, OPERATIONS = 4096 };
+enum { RANKS = 8, PIECE = 1 << 16, OPERATIONS = 4096, HOST = 64 };
 
 /* From one rank to another: one piece at a time. */
 struct box {
@@ -37,6 +39,7 @@ struct box {
 struct shared {
   _Atomic int joined, left;
   _Atomic int device[RANKS]; /* and 1 */
+  char host[RANKS][HOST];
   struct box boxes[RANKS][RANKS];
 };
 /* One send or receive. to: rank; at: in memory that the processor reaches. */
@@ -251,12 +254,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t* made, int nranks, ncclUniqueId id, int
   struct shared* const shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (shared == MAP_FAILED) return ncclSystemError;
+  gethostname(shared->host[rank], HOST - 1);
   shared->device[rank] = fake_cuda_device() + 1;
   ++shared->joined;
   while (shared->joined < nranks) sched_yield();
   shm_unlink(id.internal); /* the first one finds it */
   for (int other = 0; other < nranks; ++other) {
     if (other == rank || shared->device[other] != shared->device[rank]) continue;
+    if (strcmp(shared->host[other], shared->host[rank]) != 0) continue;
     snprintf(said, sizeof said, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %d", rank, other,
              fake_cuda_device());
     return ncclInvalidUsage;
