@@ -28,6 +28,7 @@ EVERYWHERE = (
     "requirements/",
     "tests/conftest.py",
     "tests/cells.py",
+    "tests/thresholds.py",
     "tests/python/conftest.py",
 )
 NATIVE = (

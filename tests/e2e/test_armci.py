@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from every_pattern import check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
@@ -19,7 +21,7 @@ from over_libraries import (
 )
 
 LIBRARIES = ("openmpi", "mpich")
-SIZES = "0,1,9,4097,8193,300001"
+SIZES = "0,1,9,4097,8191,8192,8193,300001"  # a cell has 8192 bytes, and so many are eager
 TWO_SIDED = ["pingpong", "stream", "bidirectional", "burst", "window"]
 
 
@@ -70,6 +72,19 @@ def test_every_byte_arrives_with_every_setting(
         tmp_path / "run.jsonl", variant, *asked(TWO_SIDED), "--sizes", SIZES, "--verify", "--budget", "0.05"
     )
     done.check_points([variant], TWO_SIDED, SIZES)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
+    armci: Layered, request: pytest.FixtureRequest, tmp_path: Path, library: str
+) -> None:
+    lacks = {"cast", "collective", "collective_overlap", "itself", "partitioned", "threads"}
+    module = listed(need(armci, library), armci.environment)
+    ran = check_every_pattern(partial(armci.run, tmp_path / "run.jsonl"), request, module, lacks)
+    operations = {pattern for pattern in ran if pattern.startswith("atomic")}
+    assert operations == {"atomic", "atomic:op=swap", "atomic:target=own"}
+    assert {"accumulate", "accumulate:sync=fence", "signal"} <= ran
 
 
 @pytest.mark.deep
@@ -125,7 +140,7 @@ def test_every_one_sided_operation_does_what_it_should(armci: Layered, tmp_path:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_four_ranks_send_to_whom_they_like(armci: Layered, tmp_path: Path, library: str) -> None:
     variant = f"{need(armci, library)}:transport=shm"
-    patterns = ["pingpong", "incast"]
+    patterns = ["pingpong", "window", "incast"]
     done = armci.run(
         tmp_path / "run.jsonl",
         *(variant, *asked(patterns), "--ranks", "4", "--sizes", "1,65537", "--verify", "--budget", "0.2"),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every module against every pattern, with real bytes that are checked. The list comes from `netpipe-worker list`, so
 that a new module or pattern is tested by being there. Each cell of module and pattern that does not run is recorded
-with its reason (tests/cells.py).
+with its reason (tests/cells.py); layers whose ranks a library's launcher starts run in their own tests
+(every_pattern.py).
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LIMIT_S, WORKER, Runner
+from conftest import LIMIT_S, ROOT, WORKER, Runner
 
 from cells import Cells
+from netpipe.libraries.adding import layers
+from thresholds import around, thresholds
 
 SIZES = "0,1,2,3,7,8,9,63,64,65,255,4095,4096,4097,65535,65536,65537,300001,1048576,1048579"
 
@@ -30,8 +34,7 @@ def listing() -> dict[str, Any]:
 
 
 LISTING = listing()
-# Libraries with a launcher of their own have jobs: test_mpi.py. A device or a protocol of the kernel may be missing:
-# test_verbs.py and test_sctp.py run in a guest that has them.
+# A device or a protocol of the kernel may be missing: test_verbs.py and test_sctp.py run in a guest that has them.
 # test_cuda.py and test_nccl.py have stand-ins where there is no GPU.
 ELSEWHERE = (
     "there is no RDMA device",
@@ -43,10 +46,15 @@ ELSEWHERE = (
 ALL_MODULES = LISTING["modules"]
 
 
+def by_launcher(layer: str) -> str:
+    """Why this file does not run a layer that is built once per library."""
+    return f"a launcher of its library starts its ranks: test_{layer}.py runs every pattern"
+
+
 def elsewhere(module: dict[str, Any]) -> str | None:
     """Why this file does not run a module; None: it does."""
     if module["launched"]:
-        return "a library with a launcher of its own has other tests"
+        return by_launcher(module["name"].partition("@")[0])
     reason = module.get("reason") or ""
     return reason if any(lacks in reason for lacks in ELSEWHERE) else None
 
@@ -107,12 +115,17 @@ def choices() -> list[str]:
     return variants
 
 
+def module_of(variant: str) -> dict[str, Any]:
+    """What the worker lists of it."""
+    (module,) = [one for one in LISTING["modules"] if one["name"] == variant.partition(":")[0]]
+    return dict(module)
+
+
 def resting(name: str) -> str:
     """The variant of a module in which ranks that share a processor leave it to each other: where a wait can sleep, it
     does, and other layers yield by themselves.
     """
-    (module,) = [one for one in LISTING["modules"] if one["name"] == name]
-    waits = [value for one in module["options"] if one["name"] == "wait" for value in one["choices"]]
+    waits = [value for one in module_of(name)["options"] if one["name"] == "wait" for value in one["choices"]]
     return f"{name}:wait=block" if "block" in waits else name
 
 
@@ -125,16 +138,26 @@ def test_there_are_the_modules_and_patterns_that_the_documentation_promises() ->
 
 @pytest.mark.gate
 def test_what_is_not_run_here_at_all_has_a_reason(request: pytest.FixtureRequest) -> None:
+    """Also the layers of which no library was added, which the worker does not list."""
+    whole = {module["name"]: elsewhere(module) for module in ALL_MODULES}
+    whole |= {one.name: by_launcher(one.name) for one in layers.without_library({"modules": ALL_MODULES})}
     cells = Cells()
-    for module in ALL_MODULES:
+    for name, why_not in whole.items():
         for pattern, reason in ALL_PATTERNS.items():
-            why = elsewhere(module) or reason
+            why = why_not or reason
             if why is not None:
-                cells.leave_out(f"{module['name']}, {pattern}", why)
+                cells.leave_out(f"{name}, {pattern}", why)
     cells.record(request.node)
     several = sum(len(some) for some in cells.left_out.values())
-    assert several == len(ALL_MODULES) * len(ALL_PATTERNS) - len(MODULES) * len(PATTERNS)
+    assert several == len(whole) * len(ALL_PATTERNS) - len(MODULES) * len(PATTERNS)
     assert all(len(reason) > 20 for reason in cells.left_out)
+    folders = {path.parent.name for path in (ROOT / "src" / "modules").glob("*/module.toml")}
+    assert folders <= {name.partition("@")[0] for name in whole}
+
+
+@pytest.mark.parametrize("layer", list(layers.all_()))
+def test_a_layer_that_a_launcher_starts_runs_every_pattern_elsewhere(layer: str) -> None:
+    assert "check_every_pattern(" in Path(__file__).with_name(f"test_{layer}.py").read_text()
 
 
 # Layers that stand on the kernel alone. Of all others the gate has the default settings, and their own tests.
@@ -149,6 +172,7 @@ ALTERNATE = ("pattern=reqrep", "api=unary")  # a request waits for its reply, so
 LOSSY = ("udp", "libfabric", "verbs")  # layers whose messages may be lost, with some settings at least
 ROUNDED = 1e-6  # samples are recorded as floats, the median is not
 FEW = "0,1,8,9,4097,65537"
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -204,9 +228,10 @@ def test_every_byte_arrives_under_patterns_of_many_ranks(
     check_every_byte(measure, request, resting(module), ["pingpong", *patterns], MANY_SIZES, ranks)
 
 
-def assert_true_reason(reason: str, name: str, ranks: int) -> None:
-    """A pattern is left out for what the module's table says that it has not, and for nothing else."""
-    (module,) = [one for one in LISTING["modules"] if one["name"] == name]
+def assert_true_reason(reason: str, module: dict[str, Any], ranks: int) -> None:
+    """A pattern is left out for what the module's table says that it has not, or because its options do not fit each
+    other, and for nothing else.
+    """
     if "has no collective operations, which pattern" in reason:
         assert "prepare_collective" not in module["operations"], reason
     elif "has no calls by several threads at once, which pattern threads needs" in reason:
@@ -216,7 +241,9 @@ def assert_true_reason(reason: str, name: str, ranks: int) -> None:
     elif lacks := re.search(r"has no (\w+)(?: and (\w+))?, which pattern", reason):
         assert not {word for word in lacks.groups() if word} & set(module["operations"]), reason
     elif "messages of this variant may be lost, and pattern" in reason:
-        assert name in LOSSY, reason
+        assert module["name"] in LOSSY, reason
+    elif reason.startswith("pattern collective"):
+        assert "prepare_collective" in module["operations"], reason
     elif set_otherwise := re.search(r"does not obey (\w+)=\S+ of module", reason):
         assert set_otherwise[1] in {option["name"] for option in module["options"]}, reason
     elif lacks := re.search(r"needs (\w+)(?: and (\w+))?, which module \S+ lacks", reason):
@@ -235,16 +262,24 @@ def check_every_byte(
     patterns: list[str],
     sizes: str,
     ranks: int = 2,
-) -> None:
+    budget_s: float = 0.05,
+) -> Cells:
     cells = Cells()
     try:
-        check_cells(measure, cells, variant, patterns, sizes, ranks)
+        check_cells(measure, cells, variant, patterns, sizes, ranks, budget_s)
     finally:
         cells.record(request.node)
+    return cells
 
 
 def check_cells(
-    measure: Runner, cells: Cells, variant: str, patterns: list[str], sizes: str, ranks: int
+    measure: Runner,
+    cells: Cells,
+    variant: str,
+    patterns: list[str],
+    sizes: str,
+    ranks: int,
+    budget_s: float,
 ) -> None:
     done = measure(
         f"variant {variant}",
@@ -253,7 +288,7 @@ def check_cells(
         "schedule list",
         f"sizes {sizes}",
         "verify yes",
-        "budget 0.05",
+        f"budget {budget_s}",
         # tests/guest: an emulated processor. Of many ranks each waits for its turn, which a busy neighbour makes late.
         f"timeout {60 if ranks > 2 else 20 if 'NETPIPE_IN_GUEST' in os.environ else 5}",
         limit_s=LIMIT_S if ranks == 2 else 300.0,
@@ -312,7 +347,7 @@ def check_cells(
         whole = [s for s in skipped if s["size_bytes"] is None and "nothing to verify" not in s["reason"]]
         if whole:
             assert not points
-            assert_true_reason(whole[0]["reason"], variant.partition(":")[0], ranks)
+            assert_true_reason(whole[0]["reason"], module_of(variant), ranks)
             continue
         said = {p["size_bytes"] for p in points} | {s["size_bytes"] for s in skipped}
         wanted = {int(size) for size in sizes.split(",")}
@@ -330,6 +365,63 @@ def check_cells(
 def leave_all_out(cells: Cells, variant: str, patterns: list[str], reason: str) -> None:
     for pattern in patterns:
         cells.leave_out(f"{variant}, {pattern}", reason)
+
+
+# What must be among the thresholds of a variant, or nothing would be tested there. Of ucx UCX says what they are.
+RECORDED: dict[str, set[str]] = {
+    "shm": {"eager", "cma_min", "chunk"},
+    "pipe": {"capacity_kernel_bytes"},
+    "pipe:send=vmsplice": {"vmsplice_min_bytes"},
+    "unix:type=seqpacket": {"packet_bytes"},
+    "tcp": {"snd_mss_bytes"},
+    "udp": {"message_bytes_per_datagram"},
+    "libfabric": {"inject_bytes"},
+    "libfabric:ep=msg": {"inject_bytes"},
+    "pvm": {"fragment_bytes"},
+    "zmq": {"large messages"},
+    "grpc": {"HTTP/2 frame"},
+    "verbs": {"inline_bytes", "eager"},
+    "ucx": set(),
+    "ucx:tls=tcp": set(),
+}
+WITH_THRESHOLDS = [*MODULES, *(one for one in RECORDED if ":" in one and one.partition(":")[0] in MODULES)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("variant", WITH_THRESHOLDS)
+def test_every_byte_arrives_around_the_thresholds_of_a_layer(
+    measure: Runner, request: pytest.FixtureRequest, variant: str
+) -> None:
+    """They are those of this machine: what the variant records when it is opened, and nothing is measured."""
+    ways = ["pingpong", "stream", "put", "get"]
+    opened = measure(f"variant {variant}", "pattern none", "schedule list", f"sizes 8,{MIB}")
+    assert opened.code == 0, opened.said
+    found = thresholds(module_of(variant), opened.records)
+    assert RECORDED.get(variant, set()) <= set(found)
+    if sizes := around(found, MIB):
+        check_every_byte(measure, request, variant, ways, ",".join(map(str, sizes)), budget_s=0.02)
+        return
+    assert variant not in RECORDED
+    cells = Cells()
+    leave_all_out(
+        cells, f"{variant}, thresholds", ways, "it records no size at which it changes how it moves bytes"
+    )
+    cells.record(request.node)
+
+
+# shm and tcp have a test of their own, below; null moves nothing.
+LARGE_ELSEWHERE = ("shm", "tcp", "null")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in LARGE_ELSEWHERE])
+def test_every_byte_of_8_mib_and_3_arrives(
+    measure: Runner, request: pytest.FixtureRequest, module: str
+) -> None:
+    ways = ["pingpong"] if module_of(module)["max_ranks"] == 1 else ["pingpong", "stream"]
+    cells = check_every_byte(measure, request, module, ways, str((8 << 20) + 3), budget_s=0.5)
+    # Of udp it is more than a receive buffer holds: where every message is lost, netpipe says so.
+    assert module == "udp" or cells.run == [f"{module}, {way}" for way in ways], cells.left_out
 
 
 @pytest.mark.parametrize(

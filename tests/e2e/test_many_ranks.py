@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import Netpipe, Outcome, Runner
 from mpi import Mpis
+from services import skip_without
 from test_faults import module
 
 from netpipe.reading.machine.crowding import cpu_set
@@ -410,3 +411,34 @@ def test_ranks_say_which_processors_they_may_run_on(measure: Runner) -> None:
     assert {tuple(sorted(cpu_set(rank["processors"]))) for rank in opened["ranks"]} == {
         tuple(sorted(os.sched_getaffinity(0)))
     }
+
+
+# -------------------------------------------------------------------------------------------- layers over a library
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("variant", ["ucx", "libfabric", "libfabric:ep=msg", "zmq", "nng", "grpc"])
+def test_windows_of_many_pairs_add_up_over_a_library(
+    measure: Runner, listing: dict[str, Any], variant: str
+) -> None:
+    skip_without(listing, variant.partition(":")[0])
+    sizes = {9, 65537}
+    done = measure(
+        f"variant {variant}", "ranks 4", "pattern window", "pattern window:directions=both", "schedule list",
+        "sizes 9,65537", "verify yes", "budget 0.1", "timeout 60", limit_s=300.0,
+    )  # fmt: skip
+    assert done.code == 0, done.said
+    (opened,) = done.of("variant")
+    assert [rank["rank"] for rank in opened["ranks"]] == [0, 1, 2, 3]
+    check_all_of(done, ("window", "window:directions=both"), sizes)
+    for point in done.of("point"):
+        messages = 4 if "both" in point["pattern"] else 2
+        assert point["bytes_per_s"] == pytest.approx(
+            messages * point["size_bytes"] * 1e9 / point["median_ns"]
+        )
+        found = cells(point)
+        assert list(found) == [(0, 3), (1, 2)]
+        assert sum(cell["slowest"] for cell in found.values()) > 0
+        # The time is that of the slower pair of each sample; the factor is for the medians, which are of visits.
+        assert 2 * point["median_ns"] > max(cell["median_ns"] for cell in found.values())
+        assert measured(point, "imbalance") >= 1

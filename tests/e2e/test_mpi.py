@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from conftest import Netpipe
-from mpi import SIX, Mpis
+from every_pattern import check_every_pattern, listed
+from mpi import EVERYDAY, SIX, Mpis
 
 from netpipe import native
 from netpipe.findings import judge
@@ -93,6 +94,16 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     }
     failed = {variant.partition(":")[2] for variant in [*errors, *refused]}
     assert not works & failed, {variant: error["message"] for variant, error in errors.items()}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
+    netpipe: Netpipe, with_mpis: Mpis, request: pytest.FixtureRequest, library: str
+) -> None:
+    (added,) = with_mpis.need(library)
+    ran = check_every_pattern(netpipe, request, listed(added.name), {"cast", "partitioned", "threads"})
+    assert {"accumulate", "atomic", "collective:what=alltoallw", "halo:dims=3", "itself"} <= ran
 
 
 @pytest.mark.every_library

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from every_pattern import check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import Layered, build, check_interrupt, check_killed_rank, check_two_hosts
 
@@ -16,6 +18,12 @@ from netpipe.reading.layers import Below
 from netpipe.records import Run
 
 LIBRARIES = ("openmpi", "mpich")
+# It has SND and RCV, and nothing that is only begun.
+LACKS = {
+    *("accumulate", "atomic", "bidirectional", "burst", "cast", "collective", "collective_overlap"),
+    *("congestion", "exchange", "get", "halo", "incast", "itself", "outcast", "overhead", "overlap"),
+    *("partitioned", "put", "ring", "signal", "threads", "window"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +103,16 @@ def test_every_byte_arrives_whether_or_not_its_calls_wait(
     for variant in variants:
         wanted = "TCP" if variant.endswith("tcp") else "shared memory"
         assert done.settings(variant)["transport_found"] == wanted
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
+    tcgmsg: Layered, request: pytest.FixtureRequest, tmp_path: Path, library: str
+) -> None:
+    module = listed(need(tcgmsg, library), tcgmsg.environment)
+    ran = check_every_pattern(partial(tcgmsg.run, tmp_path / "run.jsonl"), request, module, LACKS)
+    assert {"cast:by=sends", "partitioned:by=send"} <= ran
 
 
 @pytest.mark.deep

@@ -101,7 +101,14 @@ def test_its_options_are_listed_all_the_same() -> None:
         (("tests/e2e/test_verbs.py",), 93),
         (("tests/e2e/test_verbs_hosts.py",), 3),
         # All sizes of each setting would take half an hour.
-        (("tests/e2e/test_conformance.py", "-k", "verbs and (few or every_pattern or every_buffer)"), 16),
+        (
+            (
+                "tests/e2e/test_conformance.py",
+                "-k",
+                "verbs and (few or every_pattern or every_buffer or thresholds)",
+            ),
+            17,
+        ),
     ],
     ids=["its tests", "two hosts", "conformance"],
 )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conformance suite did not run is counted by reason, across tests and processes."""
+"""What the conformance suite did not run is counted by reason, across tests and processes; and the sizes that it takes
+from what a layer records.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from cells import Cells, plain, summary
+from thresholds import around, bytes_of, thresholds
 
 pytest_plugins = ("pytester",)
 
@@ -68,3 +71,39 @@ def test_the_end_of_the_tests_names_what_was_left_out(pytester: pytest.Pytester)
     )
     said.stdout.fnmatch_lines(["*conformance*", "     2  the pattern needs 4 ranks, there are 2"])
     assert (pytester.path / "said.xml").read_text().count('name="cells"') == 2
+
+
+def test_thresholds_are_the_sizes_among_options_facts_and_protocols() -> None:
+    module = {
+        "name": "zmq",
+        "options": [
+            {"name": "eager", "unit": "bytes"},
+            {"name": "inline", "unit": "bytes"},
+            {"name": "spin_us", "unit": "us"},
+        ],
+    }
+    settings = {
+        "message_bytes_per_datagram": "1448",
+        "inject_bytes": "0",
+        "bytestream": "7",
+        "protocols_tag": "egr/short from 0, egr/bcopy from 93, rndv from 8256",
+    }
+    records: list[dict[str, Any]] = [
+        {"type": "plan", "variants": [{"options": {"eager": "4k", "inline": "-1", "spin_us": "50"}}]},
+        {"type": "variant", "ranks": [{"settings": settings}]},
+    ]
+    assert thresholds(module, records) == {
+        "eager": 4096,
+        "message_bytes_per_datagram": 1448,
+        "protocols_tag from 93": 93,
+        "protocols_tag from 8256": 8256,
+        "large messages": 65536,
+    }
+
+
+def test_sizes_around_thresholds_are_named_once_and_have_an_end() -> None:
+    assert around({"one": 1, "two": 2, "far": 1 << 20, "too far": (1 << 20) + 1}, 1 << 20) == [
+        *(0, 1, 2, 3),
+        *((1 << 20) - 1, 1 << 20, (1 << 20) + 1),
+    ]
+    assert [bytes_of(text) for text in ("0", "12", "4k", "1M", "-1", "auto")] == [0, 12, 4096, 1 << 20, 0, 0]
