@@ -67,9 +67,10 @@ def by_hand(program: Path, way: str, size: int) -> Start:
 
 
 def copies(way: str) -> Callable[[int], list[Result]]:
-    """A put of `cuda` and its flush: a copy that is handed to a stream, which is asked until it is empty."""
+    """Copies of one direction."""
 
     def run(rounds: int) -> list[Result]:
+        """A put of `cuda` and its flush: a copy that is handed to a stream, which is asked until it is empty."""
         need_device()
         results = []
         with tempfile.TemporaryDirectory() as folder:
@@ -89,9 +90,10 @@ RATE = Way("tag_bw", "stream", "memory=cuda", more=("-m", "cuda", "-O", "1"), th
 
 
 def over_ucx(way: Way, sizes: tuple[int, ...]) -> Callable[[int], list[Result]]:
-    """Messages from memory of the device to memory of the device, beside ucx_perftest."""
+    """One way of UCX with its messages in memory of the device."""
 
     def run(rounds: int) -> list[Result]:
+        """Messages from memory of the device to memory of the device, beside ucx_perftest."""
         need_device()
         return compare("UCX from device to device", [way], ("posix,cma,cuda",), sizes)(rounds)
 

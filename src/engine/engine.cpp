@@ -96,7 +96,7 @@ Yardstick Engine::yardstick() {
   // Watched: a barrier that some ranks leave early would leave its tokens to the next one.
   SharedPage& page = *set_.shared_page;
   if (!check_cpus(placed())) __atomic_store_n(&page.moved, 1, __ATOMIC_RELEASE);
-  Watchdog::arm(set_.timeout_ns(), set_.group, {}, -1, Interrupts::ignore);
+  Watchdog::arm(set_.timeout_ns(), set_.group, Watchdog::stuck_in("measuring a yardstick"), -1, Interrupts::ignore);
   if (whole().barrier() && measures) {
     const bool yields = set_.oversubscribed || __atomic_load_n(&page.moved, __ATOMIC_ACQUIRE) != 0;
     measure_together(page, rank, Watchdog::abort_flag(), yields, y);

@@ -23,7 +23,8 @@ bool one_sided(const Resolved& resolved, const Layer& module) {
 // see that it has gone. in_step: becomes false when the exchange was left in the middle.
 Result<std::vector<std::string>> agree(Group& group, const Result<std::string>& mine, bool for_root,
                                        std::int64_t began_ns, std::int64_t deadline_ns, bool& in_step) {
-  Watchdog::arm(began_ns + deadline_ns + 2 * Watchdog::grace_ns - now_ns(), nullptr, {}, -1);
+  Watchdog::arm(began_ns + deadline_ns + 2 * Watchdog::grace_ns - now_ns(), nullptr,
+                Watchdog::stuck_in("telling the others how it opened a variant"), -1);
   Result<std::vector<std::string>> all = for_root ? group.agree_for_root(mine) : group.agree(mine);
   if (Watchdog::disarm() != Cause::none && !all) in_step = false;
   return all;
@@ -163,7 +164,7 @@ Result<Opening> open_variant(const RankSetting& setting, Group& group, std::uint
 }
 
 void close_variant(const RankSetting& setting, std::unique_ptr<Endpoint>& endpoint) {
-  Watchdog::arm(setting.timeout_ns(), nullptr, {}, -1);
+  Watchdog::arm(setting.timeout_ns(), nullptr, Watchdog::stuck_in("closing a variant"), -1);
   endpoint.reset();
   Watchdog::disarm();
 }

@@ -110,9 +110,8 @@ void on_tick(int) {
     if (now_ns() > state.deadline) raise_flag(Cause::deadline);
     if (state.watch != nullptr && state.watch->any_gone()) raise_flag(Cause::peer_gone);
     if (state.abort != 0 && now_ns() > state.raised_at + Watchdog::grace_ns) {
-      if (state.last_fd >= 0) {
-        [[maybe_unused]] const ssize_t n = write(state.last_fd, state.last_words.data(), state.last_words.size());
-      }
+      const int to = state.last_fd >= 0 ? state.last_fd : STDERR_FILENO;
+      [[maybe_unused]] const ssize_t n = write(to, state.last_words.data(), state.last_words.size());
       _exit(state.cause == Cause::interrupted ? static_cast<int>(Exit::interrupted) : static_cast<int>(Exit::failed));
     }
   }
@@ -172,7 +171,7 @@ void Watchdog::arm(std::int64_t deadline_ns, const Group* watch, std::string las
   state.deadline = state.ticked_at + deadline_ns;
   state.watch = watch;
   state.heeds_interrupts = interrupts == Interrupts::heed;
-  state.last_words = std::move(last_words);
+  state.last_words = last_words.empty() ? stuck_in("what it waited for") : std::move(last_words);
   state.last_fd = last_fd;
   state.armed.store(true, std::memory_order_release);
   tick(true);

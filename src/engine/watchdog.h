@@ -29,14 +29,20 @@ class Watchdog {
   static const volatile int* abort_flag();
 
   // Until disarm(): the abort flag rises when deadline_ns have passed or, with watch, a peer has gone. If disarm() is
-  // not called within the grace period after that, last_words go to last_fd (-1: nowhere) and the process exits with 4,
-  // or 130 after an interrupt.
+  // not called within the grace period after that, last_words go to last_fd and the process exits with 4, or 130 after
+  // an interrupt. last_fd -1: to standard error, and empty ones are a sentence without a name: no end is silent.
   static void arm(std::int64_t deadline_ns, const Group* watch, std::string last_words, int last_fd,
                   Interrupts interrupts = Interrupts::heed);
   // From now on, until disarm().
   static void heed_interrupts();
   // The same for a talk among ranks.
-  static void arm_talk(std::int64_t deadline_ns) { arm(deadline_ns, nullptr, {}, -1, Interrupts::ignore); }
+  static void arm_talk(std::int64_t deadline_ns) {
+    arm(deadline_ns, nullptr, stuck_in("a talk among the ranks"), -1, Interrupts::ignore);
+  }
+  // Last words for standard error. where: "closing a variant".
+  static std::string stuck_in(const char* where) {
+    return std::string("netpipe-worker: a rank did not return in time from ") + where + ", so its process has ended\n";
+  }
   // Why the flag rose, if it did. Lowers the flag; after an interrupt the next tick raises it again.
   static Cause disarm();
   [[nodiscard]] static bool interrupted();

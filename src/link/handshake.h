@@ -35,7 +35,7 @@
 
 namespace netpipe {
 
-inline constexpr std::uint32_t rendezvous_version = 2;
+inline constexpr std::uint32_t rendezvous_version = 3;
 
 using Nonce = std::array<std::byte, 32>;  // fresh from the system's random source for each conversation
 

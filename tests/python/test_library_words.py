@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A remedy names the setting of netpipe and the variable of the library that was measured, and of no other.
 
-tests/e2e/test_library_words.py holds these variables to what the modules set.
+tests/e2e/test_words_of_libraries.py holds these variables to what the modules set.
 """
 
 from __future__ import annotations

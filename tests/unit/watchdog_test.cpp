@@ -181,6 +181,25 @@ TEST(Watchdog, EndsTheProcessThatDoesNotComeBackWithItsLastWordsAndItsCode) {
   EXPECT_EQ(std::string(room.data(), n > 0 ? static_cast<std::size_t>(n) : 0), "{\"type\":\"error\"}\n");
 }
 
+// What nobody prepared words for ends with a sentence all the same.
+TEST(Watchdog, NeverEndsAProcessInSilence) {
+  const std::array<int, 2> ends = made_pipe();
+  const std::vector<int> codes = codes_of({[&] {
+    if (!Watchdog::install(true)) return 10;
+    dup2(ends[1], STDERR_FILENO);
+    Watchdog::arm(50 * ms, nullptr, {}, -1);
+    while (now_ns() > 0) {
+    }
+    return 11;
+  }});
+  EXPECT_EQ(codes, (std::vector<int>{4}));
+  close(ends[1]);
+  std::array<char, 160> room{};
+  const ssize_t n = read(ends[0], room.data(), room.size());
+  EXPECT_EQ(std::string(room.data(), n > 0 ? static_cast<std::size_t>(n) : 0),
+            "netpipe-worker: a rank did not return in time from what it waited for, so its process has ended\n");
+}
+
 // A module that keeps the watchdog's signal away: the kernel ends its process.
 TEST(Watchdog, EndsAProcessByForceThatHearsNoSignal) {
   const auto ended_by_force = [](const std::function<void()>& become_deaf) {
