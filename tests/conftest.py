@@ -34,7 +34,7 @@ UNTIMED = {
     "test_bad_modules.py",
     "test_kernel_calls.py",
     "test_library_upgrades.py",
-    "test_library_words.py",
+    "test_words_of_libraries.py",
     "test_modules.py",
     "test_mpi_launchers.py",
     "test_profile_command.py",

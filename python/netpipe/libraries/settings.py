@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a library calls a setting of its module: the environment that `eager=64k` becomes. A family's header (family.h)
 sets it when a variant is opened; what is here says it to readers of a run file, which has no library at hand. A test
-holds the two to each other (tests/e2e/test_library_words.py).
+holds the two to each other (tests/e2e/test_words_of_libraries.py).
 """
 
 from __future__ import annotations
