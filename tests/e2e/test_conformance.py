@@ -238,6 +238,8 @@ def assert_true_reason(reason: str, module: dict[str, Any], ranks: int) -> None:
         assert module["max_threads"] == 1, reason
     elif "has no messages of a rank to itself, which pattern itself needs" in reason:
         assert not module["to_itself"], reason
+    elif "has no wait for what was started, which pattern" in reason:
+        assert "wait" not in module["operations"], reason
     elif lacks := re.search(r"has no (\w+)(?: and (\w+))?, which pattern", reason):
         assert not {word for word in lacks.groups() if word} & set(module["operations"]), reason
     elif "messages of this variant may be lost, and pattern" in reason:

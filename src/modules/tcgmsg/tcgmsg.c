@@ -122,6 +122,10 @@ static np_status prepare_collective(np_endpoint* e, const np_collective_plan* pl
                    "result all ranks have");
   }
   if (plan->requests) return om_fail(e->context, NP_UNSUPPORTED, "TCGMSG's global operations end in their call");
+  if (plan->what != NP_BARRIER && plan->count == 0) {
+    return om_fail(e->context, NP_UNSUPPORTED,
+                   "a global operation of TCGMSG on no elements divides by their number, and ends the process");
+  }
   struct planned* const p = calloc(1, sizeof *p);
   if (p == NULL) return om_fail(e->context, NP_NO_MEMORY, "no memory for a global operation");
   p->count = plan->count;
