@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LONGEST_SUBJECT = 72  # characters
-SCISSORS = re.compile(
-    r"# -+ >8 -+"
-)  # what `git commit --verbose` shows below this line is no part of the message
+# What `git commit --verbose` shows below this line is no part of the message.
+SCISSORS = re.compile(r"# -+ >8 -+")
 TRAILER = re.compile(r"[A-Z][a-z]+(-[a-z]+)+: ")  # Signed-off-by: somebody
 SQUASHED = ("fixup! ", "squash! ", "amend! ")  # git rebase --autosquash makes these part of another commit
 

@@ -37,7 +37,7 @@ class Watchdog {
   static void heed_interrupts();
   // The same for a talk among ranks.
   static void arm_talk(std::int64_t deadline_ns) {
-    arm(deadline_ns, nullptr, stuck_in("a talk among the ranks"), -1, Interrupts::ignore);
+    arm(deadline_ns, nullptr, stuck_in("an exchange with the other ranks"), -1, Interrupts::ignore);
   }
   // Last words for standard error. where: "closing a variant".
   static std::string stuck_in(const char* where) {

@@ -33,10 +33,8 @@ SLOWER = 1.15  # than the same layer with one copy
 COPY = "copy"  # the option of shm; that of libraries is the other
 OPTIONS = {"single_copy": (("none",), "cma"), COPY: (("pipeline",), "auto")}
 AUTOMATIC = "auto"  # of both: one copy where the system allows it
-ANSWER, COUNTER = (
-    "cma",
-    "messages_through_ring",
-)  # what shm records: may it copy once, and how often it did not
+# What shm records: whether it may copy once, and how often it did not.
+ANSWER, COUNTER = "cma", "messages_through_ring"
 LEAST_SCOPE = 2  # of ptrace: under 1 a process may let others in, as shm and most libraries do
 CAUSE = "Copying once takes access to the other process's memory (process_vm_readv, or mapped pages)"
 

@@ -118,7 +118,7 @@ family(
         settings=settings,
         remedies={
             "backing-file": f"{MCA}btl_sm_backing_directory=/dev/shm (btl_vader_backing_directory before Open MPI "
-            "5); the pool of a build with CUDA lies in TMPDIR",
+            "5); a build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
             "oversubscribed-job": f"{MCA}mpi_yield_when_idle=1, by which ranks that wait give their processor away",
             "no-overlap": f"{MCA}btl_tcp_progress_thread=1 over TCP; for shared memory it has no such thread",
         },
