@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How pytest-xdist shares out the tests. Real measurements (tests/e2e) run one at a time, in one process, so that none
-has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
-built for them.
+has to excuse another; the other tests run beside them, and take the time of processors that these leave. Elsewhere a
+file is one unit, because its tests share what was built for them.
 
 The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
 without them.
 
-With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends. The JUnit file is written only after
-the last test, so this log is what remains of a run that was killed.
+With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends, after one that says how many there
+are. The JUnit file is written only after the last test, so this log is what remains of a run that was killed.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
@@ -32,6 +32,7 @@ from cells import summary
 UNTIMED = {
     "test_apps.py",
     "test_bad_modules.py",
+    "test_in_guest.py",
     "test_kernel_calls.py",
     "test_library_upgrades.py",
     "test_words_of_libraries.py",
@@ -47,9 +48,8 @@ UNTIMED = {
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
-    "test_verbs.py",
+    "test_in_guest.py",
     "test_suite_of_kinds.py",
-    "test_sctp.py",
     "test_apps.py",
     "test_mpi_launchers.py",
     "test_extensions.py",
@@ -126,6 +126,22 @@ _seconds: dict[str, float] = {}  # by test: setup, call and teardown so far
 _said: dict[str, tuple[str, str]] = {}  # by test that failed or was skipped: which, and why
 
 
+def _log(line: dict[str, Any]) -> None:
+    with Path(LOG).open("a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if LOG and session.items:  # the controller of pytest-xdist collects nothing itself
+        _log({"collected": len(session.items)})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    if LOG:
+        _log({"collected": len(ids)})  # the same of every process
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if not LOG:
         return
@@ -139,8 +155,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "teardown":
         outcome, said = _said.pop(test, ("passed", ""))
         line = {"test": test, "outcome": outcome, "seconds": round(_seconds.pop(test), 3), "said": said}
-        with Path(LOG).open("a") as log:
-            log.write(json.dumps(line) + "\n")
+        _log(line)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -158,6 +173,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("conformance")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+ASIDE = 5  # how nice a test is that runs beside measurements
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ranks that wait by polling lose far more time to a program beside them than that program takes."""
+    beside = "PYTEST_XDIST_WORKER" in os.environ and unit_of(item.nodeid) != "measurements"
+    if beside and os.getpriority(os.PRIO_PROCESS, 0) < ASIDE:
+        os.setpriority(os.PRIO_PROCESS, 0, ASIDE)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -89,8 +89,10 @@ def test_the_tiers_are_added_up(
 ) -> None:
     monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
 
+    unreached: dict[str, int] = {}
+
     def ended(tier: str, *failures: str, **counts: int) -> None:
-        summary = {"counts": counts, "failures": failures, "unsteady": []}
+        summary = {"counts": counts, "failures": failures, "unsteady": [], "unreached": unreached}
         (tmp_path / f"{tier}.json").write_text(json.dumps(summary))
 
     ended("test", passed=7, skipped=1)
@@ -105,6 +107,10 @@ def test_the_tiers_are_added_up(
     assert run_tests.main(["total", "test", "deep"]) == 1
     said = capsys.readouterr().out
     assert said == "\nfailed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
+    unreached["Python"] = 40
+    ended("test", passed=6)
+    assert run_tests.main(["total", "test"]) == 0
+    assert "\n  test: Python: 40 of its tests or commands\n6 passed, 0 " in capsys.readouterr().out
 
 
 def test_a_skipped_test_says_why(tmp_path: Path) -> None:
@@ -222,6 +228,42 @@ def test_a_run_that_was_killed_keeps_the_results_so_far(tmp_path: Path) -> None:
     assert any("one is not two" in said for said in outcome.failures.values())
     assert outcome.failures[sys.executable] == "ended with exit code -9 before its last test"
     assert any(test.endswith("test_fails") for test in outcome.failures)
+
+
+def test_what_is_not_reached_in_time_is_counted_and_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import time\n"
+        "def test_passes(): pass\n"
+        "def test_takes_long(): time.sleep(600)\n"
+        "def test_comes_behind(): pass\n"
+    )
+    for name in ("conftest.py", "cells.py"):
+        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
+    (tmp_path / "slow.txt").touch()
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    monkeypatch.setattr(run_tests, "_began", time.monotonic())
+    monkeypatch.setenv("WITHIN", "8")
+    tests = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:randomly",
+        str(tmp_path),
+        "--junitxml={report}",
+    )
+    steps = [run_tests.Step("tests", (tests,)), run_tests.Step("late", (("true",),))]
+    assert run_tests.run_tier("check", steps) == 0
+    said = capsys.readouterr().out
+    assert "not reached, because the time was up:" in said
+    assert "  tests: 2 of its tests or commands\n" in said
+    assert "  late: 1 of its tests or commands\n" in said
+    assert "\n1 passed, 0 failed, 0 skipped in " in said
+    assert json.loads((tmp_path / "check.json").read_text())["unreached"] == {"tests": 2, "late": 1}
 
 
 def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:
