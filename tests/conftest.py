@@ -9,6 +9,8 @@ without them.
 With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends, after one that says how many there
 are. The JUnit file is written only after the last test, so this log is what remains of a run that was killed.
 
+With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
+
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
 `module("NAME")`.
 """
@@ -118,6 +120,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
     items.sort(key=turn_of)
+    if begin := os.environ.get("NETPIPE_TESTS_BEGIN"):
+        begin_at(items, int(begin))
+
+
+def begin_at(items: list[pytest.Item], number: int) -> None:
+    """Measurements first, but both they and the others begin at another file: where time may not suffice for all, it is
+    not always the same ones that are not reached.
+    """
+    files: dict[bool, list[str]] = {False: [], True: []}  # by whether they run beside measurements
+
+    def place(item: pytest.Item) -> tuple[bool, str]:
+        return unit_of(item.nodeid) != "measurements", item.nodeid.partition("::")[0]
+
+    for beside, name in dict.fromkeys(map(place, items)):
+        files[beside].append(name)
+
+    def turn(item: pytest.Item) -> tuple[bool, int]:
+        beside, name = place(item)
+        return beside, (files[beside].index(name) - number) % len(files[beside])
+
+    items.sort(key=turn)
 
 
 # Taken out of the environment, so that only pytest-xdist's controller, which gets all reports, writes the log.

@@ -535,6 +535,12 @@ void Sampler::end_pass() {
   }
 }
 
+void Sampler::give_up_size(const Visit& visit, Stop why) {
+  finish(visit.curve, visit.point, why);
+  Curve& curve = curves_[visit.curve];
+  curve.over = std::none_of(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.to_do(); });
+}
+
 void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {
   Curve& curve = curves_[c];
   curve.over = true;

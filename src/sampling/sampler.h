@@ -145,6 +145,9 @@ class Sampler {
   // This size failed: nothing that was measured of it may be reported.
   void forget(const Visit& visit) { at(visit).blocks.clear(); }
 
+  // This size alone will not be measured, the others of its curve will.
+  void give_up_size(const Visit& visit, Stop why);
+
   // What is left of this curve, from this size on, will not be measured.
   void give_up(std::size_t curve, Stop why, std::uint64_t from_size_bytes = 0);
   void interrupt();

@@ -87,7 +87,7 @@ def _check_pattern(
         if one["size_bytes"] is None:
             assert not points
             assert_true_reason(one["reason"], module, ranks)
-    # A rank that cannot do it with these options, or at one size, ends the whole curve.
+    # A rank that cannot do what others can ends the whole curve.
     given_up = any(one["size_bytes"] is None or one["reason"].startswith("rank ") for one in skipped)
     said = {one["size_bytes"] for one in [*points, *skipped]}
     assert given_up or said == wanted or _has_one_size(pattern), (pattern, said)

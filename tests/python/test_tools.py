@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -264,6 +265,42 @@ def test_what_is_not_reached_in_time_is_counted_and_has_not_failed(
     assert "  late: 1 of its tests or commands\n" in said
     assert "\n1 passed, 0 failed, 0 skipped in " in said
     assert json.loads((tmp_path / "check.json").read_text())["unreached"] == {"tests": 2, "late": 1}
+
+
+@pytest.mark.parametrize(
+    ("begin", "order"), [(None, "abcxyz"), ("0", "abcxyz"), ("1", "bcayzx"), ("5", "cabzxy")]
+)
+def test_the_tests_begin_at_another_file_and_measurements_are_first(
+    tmp_path: Path, begin: str | None, order: str
+) -> None:
+    for name in "xyz":
+        (tmp_path / f"test_{name}.py").write_text("def test_it(): pass\n")
+    (tmp_path / "e2e").mkdir()
+    for name in "abc":
+        (tmp_path / "e2e" / f"test_{name}.py").write_text("def test_it(): pass\n")
+    for name in ("conftest.py", "cells.py"):
+        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
+    (tmp_path / "slow.txt").touch()
+    log = tmp_path / "log"
+    environment = {key: value for key, value in os.environ.items() if key != "NETPIPE_TESTS_BEGIN"}
+    environment["NETPIPE_TESTS_LOG"] = str(log)
+    if begin is not None:
+        environment["NETPIPE_TESTS_BEGIN"] = begin
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        tmp_path,
+    ]
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    ran = [json.loads(line) for line in log.read_text().splitlines()]
+    assert "".join(line["test"].partition(".py")[0][-1] for line in ran if "test" in line) == order
 
 
 def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:
