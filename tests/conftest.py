@@ -29,12 +29,10 @@ import pytest
 from cells import summary
 
 # Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
-# results are verified, suites that are made as a whole, simulated time, a guest with a clock of its own. They may run
-# beside measurements.
+# results are verified, suites that are made as a whole, simulated time. They may run beside measurements.
 UNTIMED = {
     "test_apps.py",
     "test_bad_modules.py",
-    "test_in_guest.py",
     "test_kernel_calls.py",
     "test_library_upgrades.py",
     "test_words_of_libraries.py",
@@ -50,7 +48,6 @@ UNTIMED = {
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
-    "test_in_guest.py",
     "test_suite_of_kinds.py",
     "test_apps.py",
     "test_mpi_launchers.py",
