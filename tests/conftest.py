@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How pytest-xdist shares out the tests. Real measurements (tests/e2e) run one at a time, in one process, so that none
-has to excuse another; the other tests run beside them, and take the time of processors that these leave. Elsewhere a
-file is one unit, because its tests share what was built for them.
+"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait by
+polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
+them, and take the time of processors that these leave; of them a file is one unit, because its tests share what was
+built for them.
 
 The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
 without them.
@@ -28,32 +29,11 @@ import pytest
 
 from cells import summary
 
-# Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
-# results are verified, suites that are made as a whole, simulated time. They may run beside measurements.
-UNTIMED = {
-    "test_apps.py",
-    "test_bad_modules.py",
-    "test_kernel_calls.py",
-    "test_library_upgrades.py",
-    "test_words_of_libraries.py",
-    "test_modules.py",
-    "test_mpi_launchers.py",
-    "test_profile_command.py",
-    "test_profiler_library.py",
-    "test_sctp.py",
-    "test_smpi.py",
-    "test_suite_of_kinds.py",
-    "test_verbs.py",
-}
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
-    "test_suite_of_kinds.py",
-    "test_apps.py",
-    "test_mpi_launchers.py",
     "test_extensions.py",
     "test_install.py",
-    "test_smpi.py",
     "test_figures.py",
 )
 
@@ -76,7 +56,7 @@ SLOW = frozenset(
 
 def unit_of(node_id: str) -> str:
     path = Path(node_id.partition("::")[0])
-    return "measurements" if path.parent.name == "e2e" and path.name not in UNTIMED else path.name
+    return "measurements" if path.parent.name == "e2e" else path.name
 
 
 def turn_of(item: pytest.Item) -> int:
