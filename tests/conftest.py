@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait by
-polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
+"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait
+by polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
 them, and take the time of processors that these leave; of them a file is one unit, because its tests share what was
 built for them.
 
@@ -13,7 +13,8 @@ are. The JUnit file is written only after the last test, so this log is what rem
 With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
-`module("NAME")`.
+`module("NAME")`. `--pattern NAME` selects those that have a pattern as a parameter. Both can be given several times.
+`--brief` leaves to each file what the gate has of it; or its first test, so that none of the files is passed over.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def turn_of(item: pytest.Item) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--module", metavar="NAME", help="run only the tests of this module")
+    several = {"metavar": "NAME", "action": "append", "default": []}
+    parser.addoption("--module", **several, help="run only the tests of this module")
+    parser.addoption("--pattern", **several, help="run only the tests with this pattern as a parameter")
+    parser.addoption("--brief", action="store_true", help="of each file only the tests of the gate, or one")
 
 
 def is_of_module(item: pytest.Item, name: str) -> bool:
@@ -74,6 +78,32 @@ def is_of_module(item: pytest.Item, name: str) -> bool:
     return (
         name in marked or re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", item.nodeid) is not None
     )
+
+
+def is_of_pattern(item: pytest.Item, name: str) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and name in re.split("[-:]", call.id)
+
+
+def has(item: pytest.Item, *marks: str) -> bool:
+    return any(item.get_closest_marker(mark) is not None for mark in marks)
+
+
+def briefly(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What the gate has of each file; else the first test that needs nothing from `make setup-deep`. Of a file that has
+    none of these one test is kept to say so.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    chosen = []
+    for path, tests in files.items():
+        shallow = [item for item in tests if not has(item, "deep")]
+        quick = [item for item in shallow if not has(item, "slow")]
+        if not shallow:
+            tests[0].add_marker(pytest.mark.skip(f"only `make test-deep` runs the tests of {path.name}"))
+        chosen += quick or shallow[:1] or tests[:1]
+    return chosen
 
 
 def takes_another_library(item: pytest.Item) -> bool:
@@ -92,10 +122,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             and item.get_closest_marker("gate") is None
         ):
             item.add_marker(pytest.mark.slow)
-    if name := config.getoption("--module"):
-        chosen = [item for item in items if is_of_module(item, name)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+    modules, patterns = config.getoption("--module"), config.getoption("--pattern")
+    chosen = [
+        item
+        for item in items
+        if (not modules or any(is_of_module(item, name) for name in modules))
+        and (not patterns or any(is_of_pattern(item, name) for name in patterns))
+    ]
+    if config.getoption("--brief"):
+        chosen = briefly(chosen)
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
     items.sort(key=turn_of)
     if begin := os.environ.get("NETPIPE_TESTS_BEGIN"):
         begin_at(items, int(begin))

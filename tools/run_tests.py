@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from affected import Affected, affected, changed_files
+from affected import Affected, affected, changed_files, of_libraries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
@@ -148,25 +148,62 @@ def check(what: Affected) -> list[Step]:
     steps = [*static(), Step("build", build("build"))]
     if what.native:
         steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit", at_once=TWICE),)))
-    if what.every_module:
-        steps.append(Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)))
-    for module in what.modules:
-        steps += of_module(module, cpp=not what.every_module, e2e=False)
+    if what.modules or what.suites:
+        chosen = "|".join([*map(any_case, what.modules), *(f"(^|/){suite}[.]" for suite in what.suites)])
+        steps.append(Step("C++: module tests", (module_tests(chosen),)))
+    built_by_library = tuple(layer for layer in what.layers if layer in of_libraries())
+    others = tuple(layer for layer in what.layers if layer not in built_by_library)
+    if others:
+        steps.append(Step(f"conformance: {named(others)}", (conformance(others),)))
+    if built_by_library:
+        files = tuple(f"tests/e2e/test_{layer}.py" for layer in built_by_library)
+        steps.append(
+            Step(f"compiled and measured: {named(built_by_library)}", (pytest(*files, "-m", "check"),))
+        )
+    if what.patterns:
+        files = tuple(f"tests/e2e/test_{name}.py" for name in ("every_pattern", "in_force"))
+        chosen = tuple(word for pattern in what.patterns for word in ("--pattern", pattern))
+        # The settings of a pattern take some two seconds.
+        marks = ("-m", "not deep") if len(what.patterns) == 1 else ("-m", QUICK)
+        steps.append(Step(f"patterns: {named(what.patterns)}", (pytest(*files, *chosen, *marks),)))
     if what.python:
         steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", QUICK),)))
+    # Each folder has a conftest.py of its own, so each gets a pytest of its own.
+    for folder in ("python", "e2e", "install"):
+        here = f"tests/{folder}/"
+        if changed := tuple(file for file in what.changed_tests if file.startswith(here)):
+            steps.append(Step(f"changed tests: {folder}", (pytest(*changed, "-m", "not deep"),)))
+        if others := tuple(file for file in what.end_to_end if file.startswith(here)):
+            steps.append(Step(f"some tests of what uses it: {folder}", (pytest(*others, "--brief"),)))
     return steps
 
 
-def of_module(name: str, *, cpp: bool = True, e2e: bool = True) -> list[Step]:
+def conformance(layers: tuple[str, ...]) -> Command:
+    """Of one layer its row and its settings, one at a time; of several the way that each moves a message."""
+    # Patterns of many ranks take half of a minute.
+    marks = ("-m", "not deep or row", "-k", "not many_ranks") if len(layers) == 1 else ("-m", QUICK)
+    chosen = tuple(word for layer in layers for word in ("--module", layer))
+    return pytest("tests/e2e/test_conformance.py", *chosen, *marks)
+
+
+def module_tests(names: str) -> Command:
+    return ctest("build", "-L", "module", "-R", names, "-E", DEEP, none="ignore")
+
+
+def named(several: tuple[str, ...]) -> str:
+    """For the name of a step."""
+    return (
+        ", ".join(several) if len(several) <= 3 else f"{', '.join(several[:2])} and {len(several) - 2} more"
+    )
+
+
+def of_module(name: str) -> list[Step]:
     layer = name.partition("@")[0]
-    steps = []
-    if cpp:
-        chosen = ctest("build", "-L", "module", "-R", any_case(layer), "-E", DEEP, none="ignore")
-        steps.append(Step(f"C++: {layer}", (chosen,)))
-    files = "tests/e2e" if e2e else "tests/e2e/test_conformance.py"
-    steps.append(Step(f"conformance{' and behaviour' if e2e else ''}: {name}",
-                      (pytest(files, "--module", name, "-m", "not deep"),)))  # fmt: skip
-    return steps
+    return [
+        Step(f"C++: {layer}", (module_tests(any_case(layer)),)),
+        Step(f"conformance and behaviour: {name}",
+             (pytest("tests/e2e", "--module", name, "-m", "not deep or row"),)),
+    ]  # fmt: skip
 
 
 def layers() -> list[str]:

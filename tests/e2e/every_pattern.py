@@ -24,6 +24,8 @@ MANY_RANKS = 8  # a grid of three dimensions has two in each
 
 LONGEST_S = 300.0  # of one run, on a machine that does much else
 
+DEFAULTS = [pattern for pattern, least in LEAST.items() if least <= 2]
+
 Done = Outcome | Measured
 
 
@@ -49,6 +51,19 @@ def check_every_pattern(
     finally:
         cells.record(request.node)
     assert set(LEAST) - ran == lacks
+    return ran
+
+
+def check_defaults(
+    run: Callable[..., Done], request: pytest.FixtureRequest, module: dict[str, Any]
+) -> set[str]:
+    """The same of the patterns of two ranks with the defaults of their options, at two sizes, within seconds."""
+    cells = Cells()
+    try:
+        ran = _check(run, cells, module, DEFAULTS, "8,4097", 2)
+    finally:
+        cells.record(request.node)
+    assert "pingpong" in ran
     return ran
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from every_pattern import check_every_pattern, listed
+from every_pattern import check_defaults, check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
@@ -74,8 +74,17 @@ def test_every_byte_arrives_with_every_setting(
     done.check_points([variant], TWO_SIDED, SIZES)
 
 
+@pytest.mark.check
+def test_each_pattern_with_its_defaults(
+    armci: Layered, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for added in armci.there.values():
+        module = listed(added.name, armci.environment)
+        check_defaults(partial(armci.run, tmp_path / "run.jsonl"), request, module)
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [pytest.param("openmpi", marks=pytest.mark.row), "mpich"])
 def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     armci: Layered, request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:

@@ -157,7 +157,10 @@ def test_what_is_not_run_here_at_all_has_a_reason(request: pytest.FixtureRequest
 
 @pytest.mark.parametrize("layer", list(layers.all_()))
 def test_a_layer_that_a_launcher_starts_runs_every_pattern_elsewhere(layer: str) -> None:
-    assert "check_every_pattern(" in Path(__file__).with_name(f"test_{layer}.py").read_text()
+    tests = Path(__file__).with_name(f"test_{layer}.py").read_text()
+    assert "check_every_pattern(" in tests
+    assert "@pytest.mark.row" in tests or "marks=pytest.mark.row" in tests, "for `make test M=NAME`"
+    assert "@pytest.mark.check\n" in tests, "for `make check`"
 
 
 # Layers that stand on the kernel alone. Of all others the gate has the default settings, and their own tests.
@@ -197,6 +200,7 @@ def test_every_byte_arrives_or_the_reason_why_not_is_named(
     check_every_byte(measure, request, variant, WAYS, sizes)
 
 
+@pytest.mark.row
 @pytest.mark.parametrize(
     "module",
     [
@@ -213,6 +217,7 @@ def test_every_byte_arrives_under_every_pattern(
 
 
 @pytest.mark.deep
+@pytest.mark.row
 @pytest.mark.parametrize("ranks", sorted(set(MANY.values())))
 @pytest.mark.parametrize("module", MODULES)
 def test_every_byte_arrives_under_patterns_of_many_ranks(

@@ -256,24 +256,12 @@ def cpp_room(path: str) -> str:
 @functools.cache
 def cpp_edges() -> dict[str, set[str]]:
     """Files below src/ to the project's headers that they include, as paths below src/ or include/."""
-    edges = {}
-    for path in sorted(one for one in SRC.rglob("*") if one.suffix in {".c", ".cpp", ".h"}):
-        here = str(path.relative_to(SRC))
-        edges[here] = {resolved(here, reference.target) for reference in imports.includes(path)}
-    return edges
+    found = imports.cpp_edges(SRC)
+    return {below(file): {below(header) for header in headers} for file, headers in found.items()}
 
 
-def resolved(here: str, target: str) -> str:
-    """As the compiler finds it: beside the file, in src/modules for modules, in src/, in include/."""
-    folders = (
-        [str(Path(here).parent), "modules", ""]
-        if here.startswith("modules/")
-        else [str(Path(here).parent), ""]
-    )
-    for folder in folders:
-        if (SRC / folder / target).is_file():
-            return str(Path(folder) / target)
-    return target
+def below(path: str) -> str:
+    return path.removeprefix("src/").removeprefix("include/")
 
 
 def test_every_cpp_room_is_drawn() -> None:
