@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait by
-polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
+"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait
+by polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
 them, and take the time of processors that these leave; of them a file is one unit, because its tests share what was
 built for them.
 
