@@ -19,7 +19,6 @@ FAMILIES = {"openmpi", "mpich", "lam", "intel", "impi", "smpi", "simgrid"}
 
 # Which layers there are, which is idle and which stands below which: the worker tells (`netpipe-worker list`).
 LAYER_DEBTS = {
-    "python/netpipe/cli/memory.py": "examples in its help",
     "python/netpipe/launch/variants.py": "which layer a transport of an MPI stands on",
     "python/netpipe/libraries/intel/presets.py": "the value of I_MPI_FABRICS for shared memory",
     "python/netpipe/libraries/oshmem.py": "a family says whose libraries it is about",
@@ -28,7 +27,6 @@ LAYER_DEBTS = {
     "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
     "python/netpipe/render/palette.py": "a hue for each layer, also in runs of hosts where this one is not built",
     "python/netpipe/tuning/job.py": "to which layers the kernel's settings of TCP and of interfaces matter",
-    "python/netpipe/session.py": "what is measured by default: the worker's answer will have it",
 }
 FAMILY_DEBTS: dict[str, str] = {}
 # The examples of rules are made-up runs, and name whatever a run may name.
