@@ -141,7 +141,8 @@ void add_fixed(Json& json) {
     json.field("meaning", code.meaning).close('}');
   }
   json.close(']').key("waiting").open('[');
-#define NETPIPE_WAITING(number, word, meaning) json.open('{').field("word", word).field("meaning", meaning).close('}');
+#define NETPIPE_WAITING(number, word, verb, meaning) \
+  json.open('{').field("word", word).field("verb", verb).field("meaning", meaning).close('}');
   NP_WAITING(NETPIPE_WAITING)
 #undef NETPIPE_WAITING
   json.close(']').key("serve_options").open('[');

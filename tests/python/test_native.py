@@ -18,7 +18,7 @@ import pytest
 from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
 from netpipe.launch.variants import by_default, name_of
-from netpipe.reading import layers
+from netpipe.reading import layers, waiting
 from netpipe.reading.machine import states
 from netpipe.tuning import placement
 
@@ -173,6 +173,11 @@ def test_a_bare_name_stands_for_the_libraries_that_were_added(
     libraries = native.list_()["libraries"]
     assert libraries["mpi"][:2] == ["mpi@one", "mpi@two"]
     assert libraries["shmem"] == ["shmem@three"]
+
+
+def test_words_of_waiting_are_those_that_runs_are_read_with(keys: dict[str, Any]) -> None:
+    assert [(one["word"], one["verb"]) for one in keys["waiting"]] == list(waiting.VERBS.items())
+    assert {waiting.BLOCK, waiting.POLL} <= waiting.VERBS.keys()
 
 
 def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any], tmp_path: Path) -> None:
