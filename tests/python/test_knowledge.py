@@ -26,7 +26,6 @@ LAYER_DEBTS = {
     "python/netpipe/peers/nccl_tests.py": "a peer says which layer its numbers are of",
     "python/netpipe/reading/layers.py": "the layers that idle and copy, and the stack in files that do not record it",
     "python/netpipe/render/palette.py": "a hue for each layer, also in runs of hosts where this one is not built",
-    "python/netpipe/tuning/job.py": "to which layers the kernel's settings of TCP and of interfaces matter",
 }
 FAMILY_DEBTS: dict[str, str] = {}
 # The examples of rules are made-up runs, and name whatever a run may name.
