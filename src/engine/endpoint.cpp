@@ -147,7 +147,7 @@ Outcome Endpoint::ask_limits() {
   }
   if (!possible_alignment(limits_.alignment)) {
     return failed(std::string("module ") + module_.name + " wants messages at multiples of " +
-                  std::to_string(limits_.alignment) + " bytes, which is no power of two up to 2 MiB");
+                  std::to_string(limits_.alignment) + " bytes, which is not a power of two up to 2 MiB");
   }
   if (!module_.has_memory_at(limits_.outgoing_memory) || !module_.has_memory_at(limits_.incoming_memory)) {
     return failed(std::string("module ") + module_.name + " wants its messages in memory " +

@@ -25,7 +25,7 @@ struct Placement {
 // What one process tells the others about itself.
 std::string process_text(int rank, int nranks, const std::string& host);
 
-// texts: by member of the group. Member 0 is the conductor, which is no rank; its text is not read. The failure says
+// texts: by member of the group. Member 0 is the conductor and not a rank; its text is not read. The failure says
 // which processes do not belong together (Exit::usage where the launcher belongs to another library).
 Result<Placement> place_ranks(const std::vector<std::string>& texts, const std::string& module);
 

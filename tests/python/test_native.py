@@ -420,6 +420,15 @@ def test_the_page_has_every_exit_code_in_order(keys: dict[str, Any]) -> None:
     ]
 
 
+def test_users_are_told_every_exit_code(keys: dict[str, Any]) -> None:
+    codes = sorted(str(one["code"]) for one in keys["exit_codes"])
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    table = page[page.index("| exit code | meaning |") :].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| (\d+) \| \S", table, re.MULTILINE)) == codes
+    (sentence,) = re.findall(r"^Exit codes: (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"(?:^|, )(\d+) \w", sentence)) == codes
+
+
 def test_the_page_has_every_field_that_is_exported(keys: dict[str, Any], listing: dict[str, Any]) -> None:
     fields = {name: row[1] for row in rows("field | in `keys`") for name in re.findall(r"`(\w+)`", row[0])}
     assert fields == {name: "yes" if name in keys else "no" for name in listing}

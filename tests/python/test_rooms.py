@@ -189,6 +189,19 @@ def test_rooms_that_look_start_no_process(room: str) -> None:
             assert "os.fork" not in text, path
 
 
+# What a family says of its library; nothing of it looks for a library, or starts one.
+TOLD_OF_LIBRARIES = {"netpipe.libraries", "netpipe.libraries.settings", "netpipe.libraries.adding.layers"}
+
+
+def test_findings_read_of_libraries_what_families_say() -> None:
+    read = {
+        target
+        for source, target in arrows(python_edges())
+        if python_room(source) == "findings" and python_room(target) == "libraries"
+    }
+    assert read == TOLD_OF_LIBRARIES
+
+
 # -------------------------------------------------------------------------------------------------------------- C++
 
 MODULE_H = "module.h"
