@@ -2,7 +2,7 @@
 // What differs between the process models, as one rank's process sees it: forked here (forked.h), started by a
 // library's launcher (launched.h) or by ssh or srun on another host (hosted.h), or one of many in the process of a
 // simulator (simulated/process.h). The rest of the engine asks no other question about where a process came from. The
-// half of rank 0, or of a job's conductor, is src/worker/workers.h.
+// half of rank 0, or of a job's conductor, is src/worker/workers/workers.h.
 #pragma once
 
 #include <cstdint>

@@ -22,10 +22,10 @@
 #include "serving/measuring.h"
 #include "serving/serve.h"
 #include "worker/checks.h"
-#include "worker/hosted_rank.h"
-#include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
+#include "worker/workers/hosted_rank.h"
+#include "worker/workers/launcher_io.h"
 
 namespace netpipe {
 namespace {

@@ -25,9 +25,9 @@
 #include "machine/environment.h"
 #include "record/foreign_json.h"
 #include "worker/checks.h"
-#include "worker/children.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
 #include "worker/session.h"
+#include "worker/workers/children.h"
 
 namespace netpipe {
 namespace {

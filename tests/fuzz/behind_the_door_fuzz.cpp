@@ -32,9 +32,9 @@
 #include "record/foreign_json.h"
 #include "sampling/sampler.h"
 #include "serving/measuring.h"
-#include "worker/records.h"
-#include "worker/samples.h"
-#include "worker/workers.h"
+#include "worker/results/records.h"
+#include "worker/results/samples.h"
+#include "worker/workers/workers.h"
 
 namespace {
 

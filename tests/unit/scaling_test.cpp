@@ -21,7 +21,7 @@
 #include "link/group.h"
 #include "link/handshake.h"
 #include "patterns/kit/pattern.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 namespace netpipe {
 namespace {

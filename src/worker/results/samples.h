@@ -8,7 +8,7 @@
 #include "catalog/variant.h"
 #include "sampling/sampler.h"
 #include "sampling/statistics.h"
-#include "worker/workers.h"
+#include "worker/workers/workers.h"
 
 namespace netpipe {
 

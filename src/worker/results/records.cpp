@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "record/json.h"
 #include "sampling/histogram.h"
 #include "sampling/statistics.h"
-#include "worker/counts.h"
+#include "worker/results/counts.h"
 
 namespace netpipe {
 namespace {

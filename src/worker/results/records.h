@@ -12,7 +12,7 @@
 #include "plan/plan.h"
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"
-#include "worker/samples.h"
+#include "worker/results/samples.h"
 
 namespace netpipe {
 

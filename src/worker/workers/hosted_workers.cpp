@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/hosted_workers.h"
+#include "worker/workers/hosted_workers.h"
 
 #include <set>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "engine/watchdog.h"
 #include "link/handshake.h"
 #include "record/foreign_json.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 namespace netpipe {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/counts.h"
+#include "worker/results/counts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/workers.h"
+#include "worker/workers/workers.h"
 
 #include <algorithm>
 
 #include "engine/watchdog.h"
-#include "worker/reports.h"
+#include "worker/results/reports.h"
 
 namespace netpipe {
 namespace {

@@ -12,8 +12,8 @@
 #include "link/reception.h"
 #include "link/rendezvous.h"
 #include "plan/plan.h"
-#include "worker/launcher_io.h"
-#include "worker/workers.h"
+#include "worker/workers/launcher_io.h"
+#include "worker/workers/workers.h"
 
 namespace netpipe {
 

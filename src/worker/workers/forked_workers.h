@@ -2,7 +2,7 @@
 // The forked ranks of this host, or the pair with a server on another: rank 0 is this process.
 #pragma once
 
-#include "worker/workers.h"
+#include "worker/workers/workers.h"
 
 namespace netpipe {
 

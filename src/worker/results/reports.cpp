@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/reports.h"
+#include "worker/results/reports.h"
 
 #include <algorithm>
 #include <cstdio>

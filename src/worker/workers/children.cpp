@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/children.h"
+#include "worker/workers/children.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "worker/launched_workers.h"
+#include "worker/workers/launched_workers.h"
 
 namespace netpipe {
 

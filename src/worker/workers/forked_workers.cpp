@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/forked_workers.h"
+#include "worker/workers/forked_workers.h"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/launched_workers.h"
+#include "worker/workers/launched_workers.h"
 
 #include <unistd.h>
 

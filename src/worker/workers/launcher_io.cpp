@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/launcher_io.h"
+#include "worker/workers/launcher_io.h"
 
 #include <poll.h>
 #include <unistd.h>

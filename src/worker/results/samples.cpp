@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/samples.h"
+#include "worker/results/samples.h"
 
 #include <algorithm>
 #include <cmath>

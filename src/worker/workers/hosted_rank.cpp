@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/hosted_rank.h"
+#include "worker/workers/hosted_rank.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
