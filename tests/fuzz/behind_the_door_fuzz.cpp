@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "engine/command_check.h"
 #include "engine/engine.h"
-#include "engine/forked.h"
+#include "engine/processes/forked.h"
 #include "engine/watchdog.h"
 #include "fuzz.h"
 #include "link/group.h"

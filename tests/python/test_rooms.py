@@ -345,7 +345,6 @@ LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure",
     "python/netpipe/render/terminal": "one file per kind of answer",
     "src/apps": "one file per kernel, and what they share",
-    "src/engine": "many small files: one idea each",
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 270 lines",

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/facts.h"
+#include "engine/opening/facts.h"
 #include "worker/results/samples.h"
 
 namespace netpipe {

@@ -17,7 +17,7 @@
 
 #include "catalog/variant.h"
 #include "engine/commands.h"
-#include "engine/placement.h"
+#include "engine/processes/placement.h"
 #include "link/group.h"
 #include "link/handshake.h"
 #include "patterns/kit/pattern.h"

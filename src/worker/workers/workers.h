@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks that measure a variant, as the session sees them: the other half of each process model (engine/process.h).
-// Forked ranks, of which rank 0 is the session's own process, are in forked_workers.h; the processes of a job, which a
-// library's launcher started, in launched_workers.h.
+// The ranks that measure a variant, as the session sees them: the other half of each process model
+// (engine/processes/process.h). Forked ranks, of which rank 0 is the session's own process, are in forked_workers.h;
+// the processes of a job, which a library's launcher started, in launched_workers.h.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "catalog/variant.h"
 #include "engine/buffer_pool.h"
-#include "engine/opening_text.h"
+#include "engine/opening/opening_text.h"
 #include "machine/footprint.h"
 
 namespace netpipe {

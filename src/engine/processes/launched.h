@@ -3,8 +3,8 @@
 // variant is open, and the conductor, who is member 0 of the group and no rank, tells it what to do.
 #pragma once
 
-#include "engine/placement.h"
-#include "engine/process.h"
+#include "engine/processes/placement.h"
+#include "engine/processes/process.h"
 #include "plan/plan.h"
 
 namespace netpipe {

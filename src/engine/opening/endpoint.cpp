@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/endpoint.h"
+#include "engine/opening/endpoint.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/host_name.h"
 #include "catalog/probing.h"
-#include "engine/facts.h"
-#include "engine/pinning.h"
+#include "engine/opening/facts.h"
+#include "engine/processes/pinning.h"
 #include "engine/watchdog.h"
 #include "machine/files.h"
 #include "patterns/kit/pattern.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs between the process models, as one rank's process sees it: forked here (forked.h), started by a
 // library's launcher (launched.h) or by ssh or srun on another host (hosted.h), or one of many in the process of a
-// simulator (simulated/process.h). The rest of the engine asks no other question about where a process came from. The
-// half of rank 0, or of a job's conductor, is src/worker/workers/workers.h.
+// simulator (engine/simulated/process.h). The rest of the engine asks no other question about where a process came
+// from. The half of rank 0, or of a job's conductor, is src/worker/workers/workers.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catalog/variant.h"
-#include "engine/endpoint.h"
+#include "engine/opening/endpoint.h"
 
 namespace netpipe {
 

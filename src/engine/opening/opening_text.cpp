@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/opening_text.h"
+#include "engine/opening/opening_text.h"
 
 #include <algorithm>
 #include <array>

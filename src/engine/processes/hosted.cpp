@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/hosted.h"
+#include "engine/processes/hosted.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/launched.h"
+#include "engine/processes/launched.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "base/descriptor.h"
 #include "base/host_name.h"
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 
 namespace netpipe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/facts.h"
+#include "engine/opening/facts.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/join.h"
+#include "engine/processes/join.h"
 
 #include <cstdlib>
 
@@ -7,7 +7,7 @@
 #include "base/host_name.h"
 #include "base/text.h"
 #include "engine/engine.h"
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 

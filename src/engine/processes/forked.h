@@ -3,7 +3,7 @@
 // start. Between two hosts there is one rank on each.
 #pragma once
 
-#include "engine/process.h"
+#include "engine/processes/process.h"
 #include "plan/plan.h"
 
 namespace netpipe {

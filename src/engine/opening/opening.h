@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/endpoint.h"
-#include "engine/placement.h"
-#include "engine/rank_setting.h"
+#include "engine/opening/endpoint.h"
+#include "engine/processes/placement.h"
+#include "engine/processes/rank_setting.h"
 
 namespace netpipe {
 

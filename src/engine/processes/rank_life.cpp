@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/rank_life.h"
+#include "engine/processes/rank_life.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/engine.h"
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/process.h"
+#include "engine/processes/process.h"
 #include "engine/yardsticks.h"
 #include "link/group.h"
 #include "plan/plan.h"

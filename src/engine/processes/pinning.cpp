@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 
 #include <sched.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/rank_setting.h"
+#include "engine/processes/rank_setting.h"
 #include "link/group.h"
 
 namespace netpipe {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "catalog/registry.h"
-#include "engine/launched.h"
+#include "engine/processes/launched.h"
 #include "link/group.h"
 
 namespace netpipe {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/opening.h"
+#include "engine/opening/opening.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/forked.h"
+#include "engine/processes/forked.h"
 
 #include <numeric>
 
