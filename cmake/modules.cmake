@@ -3,6 +3,7 @@
 #
 #     summary = "one line, as in the module's table"
 #     build = "here"              "library": by `netpipe modules add`, with the compiler of each library
+#     default = "tcp tcp:wait=poll"   what a run without variants measures of it; without this line it is left out
 #
 #     [needs]                     of a layer over a library; without it a layer is always built
 #     header = "ucp/api/ucp.h"    what must compile
@@ -14,7 +15,7 @@
 #
 # A layer whose library is missing is not built. It leaves NAME.absent beside the modules instead, so that `netpipe list`
 # can say what it would take. One that is built with a library leaves NAME.needs, which says what to do where the library
-# is missing when netpipe runs (src/catalog/absent.h).
+# is missing when netpipe runs, and one with `default` leaves NAME.default (src/catalog/absent.h).
 include(CheckIncludeFileCXX)
 set(NETPIPE_MODULE_FOLDER "${CMAKE_BINARY_DIR}/lib/netpipe/modules")
 
@@ -86,6 +87,13 @@ foreach(toml IN LISTS layers)
   if(build STREQUAL "library")
     install(DIRECTORY "${folder}/" DESTINATION ${CMAKE_INSTALL_DATADIR}/netpipe/modules/${name})
     continue()
+  endif()
+  netpipe_module_value("${toml}" "" default default)
+  set(default_file "${NETPIPE_MODULE_FOLDER}/${name}.default")
+  file(REMOVE "${default_file}")
+  if(default)
+    file(WRITE "${default_file}" "netpipe-default 1\nvariants ${default}\n")
+    install(FILES "${default_file}" DESTINATION lib/netpipe/modules)
   endif()
   netpipe_module_value("${toml}" needs header header)
   netpipe_module_value("${toml}" needs libraries libraries)

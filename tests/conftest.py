@@ -213,7 +213,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
-ASIDE = 5  # how nice a test is that runs beside measurements
+ASIDE = 15  # how nice a test is that runs beside measurements
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -121,7 +121,7 @@ Outcome DescribedModule::take_option(std::vector<std::string> fields) {
   option.tunable = fields[7] == "yes" ? 1 : 0;
   option.help = keep(fields[8]);
   const std::optional<std::uint32_t> bits = group_bits(fields[9]);
-  if (!bits) return usage("option '" + fields[0] + "' applies to '" + fields[9] + "', which is no group");
+  if (!bits) return usage("option '" + fields[0] + "' applies to '" + fields[9] + "', which is not a group");
   option.applies_to = *bits;
   option.unsupported = fields[10].empty() ? nullptr : keep(fields[10]);
   options_.push_back(option);

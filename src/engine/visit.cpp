@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "engine/clock_sync.h"
-#include "engine/facts.h"
 #include "engine/messages.h"
+#include "engine/opening/facts.h"
 #include "engine/watchdog.h"
 #include "patterns/kit/verify.h"
 

@@ -91,9 +91,9 @@ struct Point {
   std::size_t samples = 0;    // kept
   std::size_t dropped = 0;    // warm-up
   std::uint64_t verified_bytes = 0;
-  std::vector<std::int64_t> counters;        // what the layer counted in all visits (worker/counts.h); empty: nothing
-  std::vector<Losses> losses;                // of each visit, of a lossy layer
-  std::vector<std::vector<Ratio>> of_layer;  // by measure of the layer, of each visit that says something of it
+  std::vector<std::int64_t> counters;  // what the layer counted in all visits (worker/results/counts.h); empty: nothing
+  std::vector<Losses> losses;          // of each visit, of a lossy layer
+  std::vector<std::vector<Ratio>> of_layer;          // by measure of the layer, of each visit that says something of it
   std::vector<std::vector<Losses>> losses_of_ranks;  // by rank, of each visit; empty: of one receiver, or of pairs
   int passes = 0;
   int late_tries = 0;  // visits when the budget of the curve was spent

@@ -17,8 +17,8 @@
 
 #include "base/complain.h"
 #include "base/text.h"
-#include "engine/forked.h"
-#include "engine/rank_life.h"
+#include "engine/processes/forked.h"
+#include "engine/processes/rank_life.h"
 #include "engine/watchdog.h"
 #include "link/secret.h"
 #include "machine/environment.h"

@@ -14,9 +14,9 @@
 #include "record/error_record.h"
 #include "record/foreign_json.h"
 #include "record/json.h"
-#include "worker/counts.h"
 #include "worker/curves.h"
-#include "worker/samples.h"
+#include "worker/results/counts.h"
+#include "worker/results/samples.h"
 
 namespace netpipe {
 namespace {

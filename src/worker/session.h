@@ -15,10 +15,10 @@
 #include "record/run_file.h"
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"
-#include "worker/forked_workers.h"
-#include "worker/hosted_workers.h"
-#include "worker/launched_workers.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
+#include "worker/workers/forked_workers.h"
+#include "worker/workers/hosted_workers.h"
+#include "worker/workers/launched_workers.h"
 
 namespace netpipe {
 

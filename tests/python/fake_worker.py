@@ -66,6 +66,14 @@ MODULES = [
     ("unix", "shm", "Unix sockets", 3900.0, 3.4, [WAIT]),
     ("tcp", "unix", "TCP/IP", 24000.0, 3.1, [SNDBUF, WAIT]),
 ]
+DEFAULT = {  # what a run without variants measures, by module: as the real layers have it
+    "null": ["null"],
+    "memcpy": ["memcpy"],
+    "shm": ["shm", "shm:wait=block"],
+    "pipe": ["pipe"],
+    "unix": ["unix", "unix:wait=poll"],
+    "tcp": ["tcp", "tcp:wait=poll"],
+}
 TRANSPORT = {
     **WAIT,
     "name": "transport",
@@ -172,6 +180,7 @@ def listing() -> dict[str, Any]:
                 "path": f"lib/netpipe/modules/{name}.so",
                 "available": True,
                 "reason": None,
+                "default": DEFAULT.get(name, []),
                 "min_ranks": 1 if name in ("null", "memcpy") else 2,
                 "max_ranks": 1 if name in ("null", "memcpy") else 1 << 20,
                 "crosses_hosts": name == "tcp",

@@ -371,7 +371,7 @@ def test_of_two_steps_the_eager_limit_is_where_it_was_set(eager: str, above: int
     found = found_by("eager-limit", two_steps(eager))
     assert [one.size_bytes for one in found] == ([] if above is None else [above])
     others = {one.size_bytes for rule in ("step", "dip") for one in found_by(rule, two_steps(eager))}
-    assert others == {1070, 8565} - {above}, "what is no limit is told as something else"
+    assert others == {1070, 8565} - {above}, "a step that is not a limit is told as something else"
 
 
 def test_a_dip_is_told_once() -> None:

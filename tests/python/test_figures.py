@@ -24,7 +24,7 @@ from netpipe.command.drawing import FORMATS
 from netpipe.failure import USAGE, Failure
 from netpipe.reading import Reading
 from netpipe.records import Cell, Header, Plan, Point, Rank, Record, Run, Variant, encode
-from netpipe.render import figures
+from netpipe.render import figures, kernel_figures
 from netpipe.render.drawing import draw as drawing
 from netpipe.render.drawing.names import spread
 from netpipe.render.drawing.picture import Axis, Distribution, Map, NothingToDraw, Panel, Picture
@@ -334,11 +334,11 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
 def test_the_command_offers_all_figures_and_formats() -> None:
     assert drawing.FORMATS == FORMATS
     (option,) = [one for one in plot.command.params if one.name == "figure"]
-    assert tuple(option.type.choices) == (*figures.names(), *figures.OF_KERNELS)  # type: ignore[attr-defined]
+    assert tuple(option.type.choices) == (*figures.names(), *kernel_figures.names())  # type: ignore[attr-defined]
 
 
 def test_the_help_loads_no_figure_and_no_matplotlib() -> None:
-    heavy = "[name for name in sys.modules if 'render.figures.' in name or 'matplotlib' in name]"
+    heavy = "[name for name in sys.modules if 'figures.' in name or 'matplotlib' in name]"
     code = f"import sys, netpipe.cli.plot; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -32,7 +32,7 @@ from netpipe.kernels.lines import (
 from netpipe.kernels.table import Row, interval, rows
 from netpipe.records import Header as RunHeader
 from netpipe.records import encode as encode_record
-from netpipe.render import figures
+from netpipe.render import kernel_figures
 from netpipe.render.drawing.kernels import subtitle
 from netpipe.render.terminal.apps import behind_text, failures, notes, print_table, time_text
 
@@ -463,4 +463,6 @@ def test_a_run_has_no_figure_of_kernels(
 def test_the_reference_names_the_figures_of_kernels() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
     found = re.findall(r"^\| `(\w+)` \|([^|]*)\|$", page, re.MULTILINE)
-    assert {name: text.strip() for name, text in found} == figures.OF_KERNELS
+    assert {name: text.strip() for name, text in found} == {
+        one.name: one.help for one in kernel_figures.every()
+    }

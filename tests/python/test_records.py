@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format of the run file: what is written is what is read, and what is no run file is refused with a sentence."""
+"""The format of the run file: what is written is what is read, and any other file is refused with a sentence."""
 
 from __future__ import annotations
 

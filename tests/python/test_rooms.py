@@ -189,6 +189,19 @@ def test_rooms_that_look_start_no_process(room: str) -> None:
             assert "os.fork" not in text, path
 
 
+# What a family says of its library; nothing of it looks for a library, or starts one.
+TOLD_OF_LIBRARIES = {"netpipe.libraries", "netpipe.libraries.settings", "netpipe.libraries.adding.layers"}
+
+
+def test_findings_read_of_libraries_what_families_say() -> None:
+    read = {
+        target
+        for source, target in arrows(python_edges())
+        if python_room(source) == "findings" and python_room(target) == "libraries"
+    }
+    assert read == TOLD_OF_LIBRARIES
+
+
 # -------------------------------------------------------------------------------------------------------------- C++
 
 MODULE_H = "module.h"
@@ -320,8 +333,6 @@ LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure",
     "python/netpipe/render/terminal": "one file per kind of answer",
     "src/apps": "one file per kernel, and what they share",
-    "src/engine": "many small files: one idea each",
-    "src/worker": "many small files: one idea each",
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 270 lines",

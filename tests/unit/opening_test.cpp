@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks tell each other while a variant opens: as text and back, also where the text is damaged.
-#include "engine/opening.h"
+#include "engine/opening/opening.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/facts.h"
-#include "engine/opening_text.h"
-#include "engine/placement.h"
+#include "engine/opening/facts.h"
+#include "engine/opening/opening_text.h"
+#include "engine/processes/placement.h"
 
 namespace netpipe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which curves a plan comes to, and what is written about them.
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 #include <gtest/gtest.h>
 

@@ -417,7 +417,7 @@ class _Libraries:
 
 
 def _check_settings(variant: str) -> None:
-    """Raises Failure (2) for the one setting that is no setting of a library."""
+    """Raises Failure (2) for the one option that does not set the library."""
     for setting in apart(variant)[0].partition(":")[2].split(","):
         if setting.partition("=")[0] == "ranks":
             raise Failure(USAGE, f"{variant}: --ranks says how many processes there are; leave {setting} out")

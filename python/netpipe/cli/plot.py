@@ -15,7 +15,7 @@ from netpipe.command.drawing import FORMATS, format_of
 from netpipe.command.options import matching, own_option, pattern_option, runs_argument, variant_option
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
-from netpipe.render import figures
+from netpipe.render import figures, kernel_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,10 +34,11 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 @click.option(
     "--figure",
     metavar="NAME",
-    type=OneOf((*figures.names(), *figures.OF_KERNELS)),
+    type=OneOf((*figures.names(), *kernel_figures.names())),
     default="throughput",
     show_default=True,
-    help="What to draw; --list shows the names. With results of netpipe apps: speedup or times.",
+    help="What to draw; --list shows the names. With results of netpipe apps: "
+    f"{' or '.join(kernel_figures.names())}.",
 )
 @click.option(
     "--list", "listing", is_flag=True, help="List all figures and whether RUN has the data for them."
@@ -233,9 +234,7 @@ def scope_of(
 def check(
     figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str, fitted: bool = False
 ) -> None:
-    """Raises Failure (2) for an option that the figure does not take, for a size that is none, and for a figure that
-    no run has.
-    """
+    """Raises Failure (2) for an option that the figure does not take, an invalid size, and a figure that no run has."""
     takes = _of_runs(figure).options
     for option, given in (
         ("size", sizes),
@@ -252,7 +251,7 @@ def check(
 
 def _of_runs(name: str) -> figures.Figure:
     """Raises Failure (2) for a figure of kernels."""
-    if name in figures.OF_KERNELS:
+    if name in kernel_figures.names():
         raise Failure(USAGE, f"the figure {name} is drawn from results of netpipe apps, and this is a run")
     return figures.get(name)
 
@@ -307,7 +306,7 @@ def _plot_kernels(
     file_format: str | None,
     title: str | None,
 ) -> None:
-    """A figure of what `netpipe apps` has measured, by default of the speed-ups. Raises Failure (2)."""
+    """A figure of what `netpipe apps` has measured, by default the first. Raises Failure (2)."""
     from netpipe.kernels import NotApplications, read
     from netpipe.kernels.table import rows
     from netpipe.render.drawing import kernels
@@ -323,21 +322,20 @@ def _plot_kernels(
     chosen, _ = matching(variants, (), [(row.cell.variant, "") for row in found])
     found = [row for row in found if not chosen or row.cell.variant in chosen]
     if click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
-        figure = next(iter(figures.OF_KERNELS))
-    heading = {"speedup": "Speed-up of kernels", "times": "Times of kernels"}
+        figure = kernel_figures.every()[0].name
 
-    def why_not(name: str) -> str | None:
+    def why_not(one: kernel_figures.KernelFigure) -> str | None:
         try:
-            kernels.BY_NAME[name](found, heading[name])
+            one.panels(found, one.title)
         except NothingToDraw as why:
             return str(why)
         return None
 
     if listing:
-        _list((name, text, why_not(name)) for name, text in figures.OF_KERNELS.items())
+        _list((one.name, one.help, why_not(one)) for one in kernel_figures.every())
         return
-    if figure not in figures.OF_KERNELS:
-        has = " and ".join(figures.OF_KERNELS)
+    if figure not in kernel_figures.names():
+        has = " and ".join(kernel_figures.names())
         raise Failure(
             USAGE, f"{path} has results of kernels, of which there is no figure {figure}: only {has}"
         )
@@ -347,8 +345,9 @@ def _plot_kernels(
     target = output or Path(f"{figure}.{format_name}")
     check_target(target)
     try:
-        panels = kernels.BY_NAME[figure](found, heading[figure])
-        draw(panels, kernels.subtitle(found), target, format_name, title, figures.OF_KERNELS[figure])
+        chosen_figure = kernel_figures.get(figure)
+        panels = chosen_figure.panels(found, chosen_figure.title)
+        draw(panels, kernels.subtitle(found), target, format_name, title, chosen_figure.help)
     except NothingToDraw as why:
         raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
     say(f"the figure is in {target}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records are made of, and what is wrong with a text that is none."""
+"""The parts of records, and why an invalid text is not a record."""
 
 from __future__ import annotations
 

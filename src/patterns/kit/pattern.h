@@ -218,7 +218,7 @@ struct Pattern {
     return std::uint64_t{0};
   };
   // A pattern for two ranks. More of them are pairs, the first with the last and so on inwards, that all measure at the
-  // same time; what is made of their numbers is in worker/samples.h, and no pattern knows of the other pairs.
+  // same time; what is made of their numbers is in worker/results/samples.h, and no pattern knows of the other pairs.
   bool in_pairs = false;
   int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count, in each pair that of this end
   bool every_rank = false;                                // or all of them do

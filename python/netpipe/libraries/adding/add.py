@@ -14,13 +14,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
-from netpipe.libraries import Family, families, family_of_version
+from netpipe.libraries import MPI, Family, families, family_of_version
 from netpipe.libraries.adding import added, compiler, launcher, layers
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.archives import movable
 from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.adding.layers import Layer
 from netpipe.libraries.starting import description
+from netpipe.libraries.starting.description import lines_of
 from netpipe.libraries.starting.scratch import Scratch
 
 # Where every loader looks by itself.
@@ -42,7 +43,7 @@ class Request:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None  # where the module goes; None: where added modules usually go
     replace: bool = False  # also hide a module of this name that is in another folder
-    layer: str = "mpi"
+    layer: str = MPI
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def make(build: Build, scratch: Path) -> Added:
             failure.exit_code, f"{library.compiler} compiled the module, but it does not work: {words}"
         ) from None
     lines = [f"file {final}" if line.startswith("file ") else line for line in table.splitlines()]
-    version = added.facts_of(table).get("version", "")
+    version = lines_of(table).facts.get("version", "")
     family = (family_of_version(version) if library.family.is_abi else None) or library.family
     lines += [f"family {family.name}", f"launcher {build.launcher.kind} {build.launcher.path}"]
     lines += [f"environment {key}={value}" for key, value in build.environment.items()]
@@ -106,7 +107,7 @@ def make(build: Build, scratch: Path) -> Added:
     file.replace(final)
     done = build.folder / described.name
     described.replace(done)
-    return Added(done, added.facts_of(done.read_text()))
+    return Added(done, lines_of(done.read_text()))
 
 
 def check_abi(request: Request, layer: Layer, library: Library) -> None:

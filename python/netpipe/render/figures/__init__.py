@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     Draw = Callable[[Scope], list[Panel]]
 
 OPTIONS = ("scale", "size", "measure", "fit")  # of `netpipe plot`, which a figure takes only if it says so
-OF_KERNELS = {  # what is drawn of results of `netpipe apps`, which are no run (render.drawing.kernels)
-    "speedup": "The time on the fewest processes over the time on more.",
-    "times": "The time of each kernel over the number of processes.",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from netpipe.kernels.lines import Applications, Result
 from netpipe.kernels.table import LEAST, Row, rows
+from netpipe.render import kernel_figures
 from netpipe.render.drawing import kernels
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.page.programs.chart import Chart, charts
@@ -16,7 +17,6 @@ from netpipe.render.page.template import template, text_of
 from netpipe.render.terminal.apps import behind_text, failures, in_order, kernel_text, notes, time_text
 from netpipe.units import UNKNOWN, counted, digits, listed, sentence, span_text
 
-FIGURES = (("speedup", "Speed-up"), ("times", "Time"))
 MOST_RUNS = 2000  # in the table of every run
 
 
@@ -29,7 +29,7 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
     """The page as one text."""
     every = rows(found.results)
     processors = found.header.processors
-    drawn = [(heading, some) for name, heading in FIGURES if (some := _charts(every, name))]
+    drawn = [(one.heading, some) for one in kernel_figures.every() if (some := _charts(every, one.panels))]
     runs = found.results[:MOST_RUNS]
     return template("apps.html").render(
         css=text_of("report.css") + text_of("chart.css"),
@@ -50,9 +50,9 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
     )
 
 
-def _charts(every: Sequence[Row], name: str) -> list[Chart]:
+def _charts(every: Sequence[Row], draw: kernel_figures.Draw) -> list[Chart]:
     try:
-        return charts(kernels.BY_NAME[name](every, ""))
+        return charts(draw(every, ""))
     except NothingToDraw:
         return []
 
