@@ -187,7 +187,7 @@ class Job:
             return libs, collectives.space(libs, part.goal, start, only)
         if self.only and not only:
             return libs, Space(())
-        return libs, space(module["options"], start, texts_here(), parameters(libs), only)
+        return libs, space(module["options"], start, texts_here(start), parameters(libs), only)
 
     def _check_rules(self, start: Start, libs: Library, there: Space, part: Part) -> None:
         """Raises Failure (3) where one file cannot hold what several searches find."""
