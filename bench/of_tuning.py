@@ -122,7 +122,7 @@ def space_of(case: Case) -> Space:
     listed = {one["name"]: one for one in native.list_()["modules"]}
     module = listed[start.module]
     only = [name for name in case.only.split(",") if name not in ("", placement.NAME)]
-    return space(module["options"], start, texts_here(), parameters(library(module)), only)
+    return space(module["options"], start, texts_here(start), parameters(library(module)), only)
 
 
 def in_order(every: Sequence[Changes], chosen: Changes) -> list[Changes]:

@@ -267,6 +267,29 @@ def test_the_wrong_transport_of_a_library_is_left(with_mpis: Mpis, tmp_path: Pat
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(
+    ("start", "option", "shows"),
+    [("ucx:tls=tcp", "tls", "transports="), ("libfabric:provider=tcp;ofi_rxm", "provider", "provider=")],
+    ids=["ucx", "libfabric"],
+)
+def test_a_slow_transport_is_left_for_one_that_the_library_has(
+    tmp_path: Path, start: str, option: str, shows: str
+) -> None:
+    from netpipe import native
+
+    module = start.partition(":")[0]
+    if not any(one["name"] == module and one["available"] for one in native.list_()["modules"]):
+        pytest.skip(f"{module} is not available here")
+    done = tune(tmp_path / "out", start, "--only", option, "--goal", "latency", "--time", "30")
+    assert done.code == 0, done.err
+    assert done.outcome["gains"], done.outcome
+    (effect,) = done.outcome["effects"]
+    assert (effect["name"], effect["word"]) == (option, "read back")
+    assert effect["said"].startswith(shows)
+    assert "tcp" not in effect["value"], "between two processes of one host"
+
+
+@pytest.mark.deep
 def test_a_parameter_that_a_library_is_given_is_read_back_from_it(with_mpis: Mpis, tmp_path: Path) -> None:
     """A library ignores what it does not know; Open MPI and MPICH are asked by MPI_T."""
     from netpipe import native

@@ -26,7 +26,7 @@ from netpipe.tuning.search.goals import Place, goal
 from netpipe.tuning.search.halving import Failed
 from netpipe.tuning.search.space import Space
 from netpipe.tuning.search.variants import Changes, Start
-from netpipe.tuning.tune import Outcome, Tuner
+from netpipe.tuning.tune import Outcome, Tuner, Watch
 
 PASSES = 24  # that a budget is laid out for
 SLOW_PART, SLOWEST_PART, ALWAYS_SLOW_S = 0.01, 0.5, 0.005
@@ -137,6 +137,7 @@ def tuned(
     noise: Noise = LOADED,
     seed: int = 1,
     kind: type[Machine] = Machine,
+    watch: Watch = lambda _: None,
 ) -> tuple[Outcome, Machine]:
     """A whole call of the tuner: feeling, search and proof."""
     machine = kind(
@@ -149,5 +150,5 @@ def tuned(
         draw=random.Random(seed),
     )
     machine.clock = lambda: machine.now_s
-    tuner = Tuner(machine, space, Log(None), seconds)
+    tuner = Tuner(machine, space, Log(None), seconds, watch)
     return tuner.tune(None), machine

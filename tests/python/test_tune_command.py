@@ -234,6 +234,24 @@ def test_an_interrupted_change_of_system_settings_is_undone_first(
     assert said.err.count("tune-system.json says which system settings") == 1
 
 
+def test_settings_of_the_kernel_are_left_to_root(netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    said = netpipe("tune", "tcp", "--apply")
+    assert (said.code, said.out) == (3, "")
+    assert said.err == "netpipe: --apply changes settings of the kernel, which only root can; leave it out\n"
+
+
+def test_a_second_tuner_that_applies_waits_for_the_first(
+    netpipe: Netpipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with applied.alone():
+        said = netpipe("tune", "tcp", "--apply", "--time", "5")
+    assert said.code == 2
+    assert "another netpipe tune --apply changes system settings" in said.err
+
+
 @pytest.fixture
 def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A setting of this machine that an interrupted tuner has left changed, in a file in place of /proc/sys."""

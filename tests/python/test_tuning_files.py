@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -352,6 +353,43 @@ def test_what_is_changed_in_another_network_namespace_is_put_back_there(
     with pytest.raises(Failure, match="in another network namespace"):
         applied.restore_left(lambda _: None, kernel, state)
     assert state.exists()
+
+
+def test_what_ended_with_the_start_of_the_machine_is_forgotten_and_another_host_keeps_its_own(
+    kernel: Path, tmp_path: Path
+) -> None:
+    """Hosts may share the folder of a user."""
+    state = tmp_path / "tune.json"
+    left = {"pid": ended_process(), "started": "1", "before": {"net.core.wmem_max": "1"}, "boot": "another"}
+    said: list[str] = []
+    state.write_text(json.dumps({**left, "host": "elsewhere"}))
+    applied.restore_left(said.append, kernel, state)
+    assert state.exists()
+    state.write_text(json.dumps({**left, "host": socket.gethostname()}))
+    applied.restore_left(said.append, kernel, state)
+    assert not state.exists()
+    assert table.read("net.core.wmem_max", kernel) == "212992"
+    assert said == []
+
+
+def test_what_this_process_has_changed_is_its_own(kernel: Path, tmp_path: Path) -> None:
+    """The file says where and when it was written, so that the next process on this host puts it back."""
+    state = tmp_path / "tune.json"
+    applied.Applied(kernel, state).set("net.core.wmem_max", "1000000")
+    left = json.loads(state.read_text())
+    state.write_text(json.dumps({**left, "pid": ended_process()}))
+    applied.restore_left(lambda _: None, kernel, state)
+    assert table.read("net.core.wmem_max", kernel) == "212992"
+
+
+def test_two_tuners_never_change_settings_at_once(tmp_path: Path) -> None:
+    """Also between two trials of the first, when nothing is changed."""
+    state = tmp_path / "state" / "tune.json"
+    with applied.alone(state), pytest.raises(Failure, match="another netpipe tune --apply") as caught:
+        applied.alone(state).__enter__()
+    assert caught.value.exit_code == 2
+    with applied.alone(state):
+        pass
 
 
 def test_settings_of_interfaces_are_commands_for_a_shell() -> None:

@@ -194,6 +194,23 @@ def test_settings_are_looked_for_in_what_the_layer_records() -> None:
     assert effects(Changes.of({"ring": "1M"}), {}, {}, {})[0].word == UNKNOWN
 
 
+def test_settings_of_ucx_show_in_its_transports_and_protocols() -> None:
+    before = {"transports": "cma/memory (rma_bw), posix/memory (am)", "protocols_tag": "egr/short from 0"}
+    after = {
+        "transports": "tcp/lo (am)",
+        "protocols_tag": "egr/short from 0, rndv from 65536",
+        "UCX_TLS": "tcp",
+    }
+    changes = Changes.of({"tls": "tcp", "rndv": "64k"})
+    tls, rndv = sorted(effects(changes, before, after, {}), key=lambda one: one.name, reverse=True)
+    assert (tls.word, tls.said) == (READ, "transports=tcp/lo (am)")
+    assert (rndv.word, rndv.said) == (READ, "protocols_tag=egr/short from 0, rndv from 65536")
+    (same,) = effects(Changes.of({"rndv": "8k"}), before, {**before, "UCX_RNDV_THRESH": "8k"}, {})
+    assert (same.word, same.said) == (NO_EFFECT, "protocols_tag=egr/short from 0, as without it")
+    (given,) = effects(Changes.of({"rndv": "8k"}), {}, {"UCX_RNDV_THRESH": "8k"}, {})
+    assert given.said == "given to the library as UCX_RNDV_THRESH=8k"
+
+
 @pytest.mark.parametrize(
     ("made", "note"),
     [

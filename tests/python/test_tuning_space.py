@@ -38,7 +38,7 @@ TABLE = [
     option("congestion", "text", ""),
     option("wait", "choice", "block", choices=["block", "poll"]),
     option("port", "int", "0", min=0, max=65535, tunable=False),
-    option("tls", "text", "", tunable=False),
+    option("tls", "text", ""),
     option("set", "text", "", tunable=False),
 ]
 TEXTS = {"congestion": ("cubic", "reno")}
@@ -92,12 +92,21 @@ def test_settings_whose_values_only_the_user_knows_are_named_with_a_way_to_compa
     )
 
 
+def test_transports_are_tried_where_the_library_says_which_it_has() -> None:
+    there = {**TEXTS, "tls": ("posix+cma", "tcp")}
+    made = space(TABLE, Start.of("x:tls=tcp"), there)
+    assert made.knob("tls").values == ("posix+cma",)
+    assert made.by_hand == ("set",)
+    assert space(TABLE, Start.of("x"), there, only=["tls"]).knob("tls").values == ("posix+cma", "tcp")
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("rout", "did you mean 'route'"),
         ("port", "changes what is measured"),
         ("set", r"netpipe run 'x:set=A\|B', and tune the fastest"),
+        ("tls", r"netpipe run 'x:tls=A\|B', and tune the fastest"),
         ("zzz", "there are sndbuf"),
     ],
 )

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from simulated_tuning import LOADED, QUIET, Machine, Noise, Truth, tuned
 
+from netpipe.failure import INTERRUPTED
 from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.tuning.measuring.bench import Measured
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START
+from netpipe.tuning.stops import exit_code
+from netpipe.tuning.telling import headline
 
 LARGE = ("0", "64k", "128k", "256k", "512k", "1M")
 COARSE = ("0", "32k", "128k", "512k")
@@ -119,3 +122,37 @@ def test_the_curves_are_measured_of_what_was_proven() -> None:
     variants, places, _ = machine.sessions[-1]
     assert variants == ("made:a=1", "made:a=1,nodelay=no")
     assert len(places) == 24
+
+
+def _nodelay(settings: Mapping[str, str], _size: int) -> float:
+    return 1e4 / (1 + ("nodelay" in settings))
+
+
+@dataclass
+class Stopped(Machine):
+    """A user presses Ctrl-C while sessions with so many places begin; the curves before and after have 24."""
+
+    most: int = 23
+
+    def session(self, variants: Sequence[str], places: Sequence[Any], *rest: Any, **more: Any) -> Measured:
+        measured = super().session(variants, places, *rest, **more)
+        if len(places) <= self.most:
+            return measured
+        self.guard.count += 1
+        return replace(measured, interrupted=True)
+
+
+def test_an_interrupt_after_the_proof_prints_what_was_confirmed() -> None:
+    outcome, _ = tuned(SPACE, _nodelay, noise=QUIET, kind=Stopped)
+    assert dict(outcome.best.items) == {"nodelay": "no"}
+    assert " times as fast as made:a=1 (goal throughput), on fresh launches." in headline(outcome)
+    assert exit_code(outcome) == INTERRUPTED
+
+
+def test_while_it_searches_it_says_the_best_so_far() -> None:
+    said: list[str] = []
+    tuned(SPACE, _nodelay, noise=QUIET, watch=said.append)
+    first, *later = [line for line in said if line.startswith(("trying", "measuring the"))]
+    assert first.endswith("; nothing was faster so far")
+    assert all("; best so far: nodelay=no, 2" in line for line in later if "the curves" not in line), later
+    assert len(later) > 1

@@ -113,6 +113,7 @@ class PerSize(Tuner):
         if not found.interrupted:
             left_s = max(self.until_s + self.reserve_s - self.bench.clock(), 0.0)
             self._check_guideline(found, self.reserve_s, left_s + GRACE_S)
+            found.interrupted |= self.bench.guard.count > 0
 
     def _check_guideline(self, found: Outcome, seconds: float, limit_s: float) -> None:
         """Whether other operations that do the same together are faster, before and after. `seconds`: of measuring,

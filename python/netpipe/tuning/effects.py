@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from netpipe.tuning.search.variants import Changes
 
 READ, NO_EFFECT, UNKNOWN = "read back", "no effect", "not reported"
+# Facts in which an option shows whose name they do not begin with; those that end with _ stand for all that begin so.
+SHOWS_IN = {"tls": "transports", "rndv": "protocols_", "zcopy": "protocols_"}  # of UCX
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ def _effect(
         same = without == with_
         return Effect(name, value, NO_EFFECT if same else READ, f"{with_}, as without it" if same else with_)
     own = {fact: there for fact, there in after.items() if fact == name or fact.startswith(f"{name}_")}
+    if not own and (place := SHOWS_IN.get(name)):
+        own = {
+            fact: there
+            for fact, there in after.items()
+            if fact == place or (place.endswith("_") and fact.startswith(place))
+        }
     if own:
         changed = {fact: there for fact, there in own.items() if before.get(fact) != there}
         shown = ", ".join(f"{fact}={there}" for fact, there in (changed or own).items())
@@ -61,4 +69,6 @@ def _effect(
 
 
 def _variables(settings: Mapping[str, str]) -> set[str]:
-    return set(settings.get("environment", "").split())
+    """UCX has its own in its configuration, each a fact."""
+    own = {f"{name}={value}" for name, value in settings.items() if name.startswith("UCX_")}
+    return own | set(settings.get("environment", "").split())

@@ -13,6 +13,7 @@ another name.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -39,7 +40,7 @@ from netpipe.tuning.search.goals import COLLECTIVE, Goal
 from netpipe.tuning.search.space import Space, space
 from netpipe.tuning.search.variants import START, Changes, Start, is_variable
 from netpipe.tuning.system import nic
-from netpipe.tuning.system.applied import Applied, restore_left
+from netpipe.tuning.system.applied import Applied, alone, restore_left
 from netpipe.tuning.system.table import candidates
 from netpipe.tuning.system.trial import gaining, nic_file, sysctl_file, trial
 from netpipe.tuning.tune import Outcome, Tuner, Watch, times_text
@@ -93,11 +94,15 @@ class Job:
 
     def run(self) -> None:
         """Raises Failure: 2 for what cannot be asked, 3 for what is not here, 4 when a start cannot be measured."""
-        restore_left(self.watch)
         if self.apply and os.geteuid() != 0:
             raise Failure(
                 UNAVAILABLE, "--apply changes settings of the kernel, which only root can; leave it out"
             )
+        with alone() if self.apply else contextlib.nullcontext():
+            restore_left(self.watch)
+            self._run()
+
+    def _run(self) -> None:
         if self.goal.ranks:
             settings = {"ranks": str(self.goal.ranks), **self.base.settings}
             self.base = replace(self.base, settings=settings)
@@ -188,7 +193,7 @@ class Job:
             return libs, collectives.space(libs, part.goal, start, only)
         if self.only and not only:
             return libs, Space(())
-        return libs, space(module["options"], start, texts_here(), parameters(libs), only)
+        return libs, space(module["options"], start, texts_here(start), parameters(libs), only)
 
     def _check_rules(self, start: Start, libs: Library, there: Space, part: Part) -> None:
         """Raises Failure (3) where one file cannot hold what several searches find."""

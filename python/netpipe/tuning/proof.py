@@ -125,7 +125,7 @@ class Proof:
         budget_s = FULL * (left_s - late_s) / len(variants) / len(bench.goal.patterns)
         self.watch("measuring the curves before and after")
         try:
-            return bench.session(
+            run = bench.session(
                 variants,
                 places,
                 budget_s,
@@ -136,6 +136,7 @@ class Proof:
             ).run
         except Failure:  # what was proven is proven
             return None
+        return run if run.points else None  # it may have been interrupted at once
 
     @property
     def _others(self) -> list[Place]:

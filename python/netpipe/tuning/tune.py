@@ -144,6 +144,7 @@ class Tuner:
                 climbs=found.search is not None and self._climbs(self.until_s - bench.clock()),
             )
             self._prove(found, proof, output)
+        found.interrupted |= bench.guard.count > 0  # also what was measured after the proof
         found.measurements = bench.measurements
         found.began = frozenset(bench.began)
         found.avoided = self.avoid

@@ -24,7 +24,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"provider", NP_TEXT, "", 0, 0, nullptr, "",
      "provider, by the exact name that libfabric gives it, such as tcp;ofi_rxm or shm; empty takes the first that it "
      "offers for this endpoint type at the rank's address",
-     0},
+     1},
     {"ep", NP_CHOICE, "rdm", 0, 0, "rdm|msg|dgram", "",
      "endpoint type: rdm is reliable and without connections, msg has one connection for each peer, dgram may lose "
      "messages",

@@ -42,7 +42,7 @@ inline constexpr np_option kTable[kOptions] = {
      "leave: leaves it where UCX has it, as ucx_perftest does, so that nothing arrives and nothing can be verified",
      0, NP_USES_MESSAGES, "with api=tag|stream: UCX itself copies those messages to their receives"},
     {"tls", NP_TEXT, "", 0, 0, nullptr, "",
-     "transports that UCX may use, joined by +, such as tcp or posix+cma (UCX_TLS); empty leaves UCX's choice", 0},
+     "transports that UCX may use, joined by +, such as tcp or posix+cma (UCX_TLS); empty leaves UCX's choice", 1},
     {"devices", NP_TEXT, "", 0, 0, nullptr, "",
      "network devices that UCX may use, joined by +, such as eth0 or mlx5_0:1 (UCX_NET_DEVICES); empty takes the "
      "interface of the rank's address and all devices that are not TCP's",

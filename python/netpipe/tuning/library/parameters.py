@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from netpipe.tuning.library import Library
+from netpipe.tuning.library.transports import offered
 from netpipe.tuning.search.space import COARSE, Knob
+from netpipe.tuning.search.variants import Start
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -30,9 +33,9 @@ def parameters(library: Library) -> tuple[Knob, ...]:
     return tuple(found)
 
 
-def texts_here() -> dict[str, tuple[str, ...]]:
-    """What this machine offers for options that are texts, by the name of the option."""
-    try:
-        return {"congestion": tuple(CONGESTION.read_text(encoding="ascii").split())}
-    except OSError:
-        return {}
+def texts_here(start: Start) -> dict[str, tuple[str, ...]]:
+    """What this machine, and the library of the layer, offer for options that are texts, by the name of the option."""
+    found = offered(start.module, start.settings)
+    with contextlib.suppress(OSError):
+        found["congestion"] = tuple(CONGESTION.read_text(encoding="ascii").split())
+    return found

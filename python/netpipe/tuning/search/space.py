@@ -42,7 +42,7 @@ NOT_SEARCHED = {
 }
 
 # Settings by which a library reaches the other side, and collections of further ones. Only the library and the machine
-# know their values, so a user names some.
+# know their values: where these do not say (library/transports.py), a user names some.
 BY_HAND = ("tls", "devices", "device", "provider", "set")
 
 
@@ -153,7 +153,11 @@ def space(
     names to search, options or parameters; empty: all but those of NOT_SEARCHED. Raises Failure (2) for a name that
     cannot be searched.
     """
-    tunable = {one["name"]: one for one in options if one["tunable"]}
+    tunable = {
+        one["name"]: one
+        for one in options
+        if one["tunable"] and (one["name"] not in BY_HAND or texts.get(one["name"]))
+    }
     known = [*tunable, *(one.name for one in parameters)]
     for name in only:
         if name not in known:
@@ -162,7 +166,7 @@ def space(
     made = [_knob(one, start, texts) for name, one in tunable.items() if name in wanted]
     made += [one for one in parameters if one.name in wanted]
     left_out = {} if only else {name: NOT_SEARCHED[name] for name in tunable if name in NOT_SEARCHED}
-    by_hand = [one["name"] for one in options if not one["tunable"] and one["name"] in BY_HAND]
+    by_hand = [one["name"] for one in options if one["name"] in BY_HAND and one["name"] not in tunable]
     return Space(
         tuple(one for one in made if one.values),
         left_out,

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes settings of the kernel and of network interfaces, and puts them back: at the end, after a failure, and, where
 the process was killed, when netpipe starts the next time, whatever its command. What was there before is in a file on
-disk before anything is changed, with the network namespace that it belongs to.
+disk before anything is changed, with the host and the network namespace that it belongs to: hosts may share the folder.
+One tuner at a time changes settings: of two, each would take what the other has changed for what was there before.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
@@ -17,11 +21,30 @@ from netpipe.tuning.system.table import ROOT, path_of
 
 OWN_NAMESPACE = Path("/proc/self/ns/net")
 NAMED_NAMESPACES = Path("/run/netns")  # of ip netns
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one on each host, and after each start of it
 
 
 def state_file() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "netpipe" / "tune-system.json"
+
+
+@contextlib.contextmanager
+def alone(state: Path | None = None) -> Iterator[None]:
+    """While this holds, no other process of this user does. Raises Failure (2) while another one does."""
+    path = (state or state_file()).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(
+                USAGE,
+                "another netpipe tune --apply changes system settings; wait for its end, and start again",
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def read(key: str, root: Path = ROOT) -> str | None:
@@ -85,6 +108,8 @@ class Applied:
                 "pid": os.getpid(),
                 "started": _started(os.getpid()),
                 "namespace": _namespace(OWN_NAMESPACE),
+                "host": socket.gethostname(),
+                "boot": _boot(),
             }
             json.dump({**whose, "before": self._before}, file)
             file.flush()
@@ -108,6 +133,10 @@ def restore_left(say: Callable[[str], None], root: Path = ROOT, state: Path | No
             f"{path} says which system settings an interrupted netpipe tune has changed, and it is damaged; check "
             "them and remove the file",
         ) from None
+    if there.get("boot") not in (None, _boot()):
+        if there.get("host") == socket.gethostname():
+            path.unlink(missing_ok=True)  # they ended when the machine was started again
+        return  # else they are of another host, which has the same folder
     if pid != os.getpid() and _started(pid) == started is not None:
         raise Failure(
             USAGE, f"netpipe tune --apply is running as process {pid} and changes system settings; wait"
@@ -127,6 +156,13 @@ def restore_left(say: Callable[[str], None], root: Path = ROOT, state: Path | No
     left.revert()
     if changed:
         say(f"put back what an interrupted netpipe tune had left changed: {', '.join(changed)}")
+
+
+def _boot() -> str | None:
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def _namespace(path: Path) -> int | None:
