@@ -145,10 +145,12 @@ def test_an_option_with_a_word_of_its_own_is_what_its_module_found_it_to_be() ->
         ("tcp:wait=sigio", "unix", "sigio"),
     ]
     made = run(variants, [point(name, 8, 100) for name, _, _ in variants])
-    made.variants[-1].ranks = [Rank(rank=0, host="a", settings={"wait": "block"})]
+    for opened in made.variants:
+        opened.ranks = [Rank(rank=0, host="a")]
+    made.variants[-1].ranks[0].settings["wait"] = "block"
     got = only(losses(made))
     assert (got.below, got.wait, got.waits) == ("unix", "block", None)
-    made.variants[-1].ranks = []
+    del made.variants[-1].ranks[0].settings["wait"]
     got = only(losses(made))
     assert (got.wait, got.waits) == ("sigio", ("sigio", "block")), "nobody said what it is"
 
