@@ -93,7 +93,7 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     ran = check_every_pattern(partial(armci.run, tmp_path / "run.jsonl"), request, module, lacks)
     operations = {pattern for pattern in ran if pattern.startswith("atomic")}
     assert operations == {"atomic", "atomic:op=swap", "atomic:target=own"}
-    assert {"accumulate", "accumulate:sync=fence", "signal"} <= ran
+    assert {"accumulate", "accumulate:sync=fence", "signal", "strided", "strided:direction=get"} <= ran
 
 
 @pytest.mark.deep
@@ -163,6 +163,31 @@ def test_a_setting_that_makes_no_sense_is_refused(armci: Layered, tmp_path: Path
     assert done.code == 2
     assert "every message goes straight to its place" in done.sentence
     assert not done.of("point")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_block_arrives_however_armci_makes_a_strided_transfer(
+    armci: Layered, tmp_path: Path, library: str
+) -> None:
+    name = need(armci, library)
+    variants = [f"{name}:strided={method},transport=shm" for method in ("DIRECT", "IOV")]
+    patterns = [
+        f"strided:{one}" for one in ("block=64,stride=200", "direction=get,block=8,stride=8", "in_flight=5")
+    ]
+    done = armci.run(
+        tmp_path / "run.jsonl",
+        *variants,
+        *asked(patterns),
+        "--sizes",
+        "64,65536",
+        "--verify",
+        "--budget",
+        "0.1",
+    )
+    done.check_points(variants, patterns, "64,65536")
+    for variant, method in zip(variants, ("DIRECT", "IOV"), strict=True):
+        assert f"ARMCI_STRIDED_METHOD={method}" in done.settings(variant)["environment"]
 
 
 def test_a_setting_of_strided_transfers_labels_no_put(armci: Layered, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     lacks = {"accumulate", "cast", "collective_overlap", "itself", "partitioned", "threads"}
     module = listed(NAME, shmem.environment)
     ran = check_every_pattern(partial(shmem.run, tmp_path / "run.jsonl"), request, module, lacks)
-    assert {"signal", "atomic", *(f"atomic:op={op}" for op in OPERATIONS)} <= ran
+    assert {"signal", "strided", "atomic", *(f"atomic:op={op}" for op in OPERATIONS)} <= ran
 
 
 @pytest.mark.deep

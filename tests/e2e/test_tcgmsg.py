@@ -22,7 +22,7 @@ LIBRARIES = ("openmpi", "mpich")
 LACKS = {
     *("accumulate", "atomic", "bidirectional", "burst", "cast", "collective_overlap"),
     *("congestion", "exchange", "get", "halo", "incast", "itself", "outcast", "overhead", "overlap"),
-    *("partitioned", "put", "ring", "signal", "threads", "window"),
+    *("partitioned", "put", "ring", "signal", "strided", "threads", "window"),
 }
 
 

@@ -129,6 +129,9 @@ def test_queue_pairs_that_may_lose_messages_say_so(measure: Runner, settings: st
     )
     assert done.code == 0, done.said
     assert facts(done)["qp"] == qp
+    (opened,) = done.of("variant")
+    promises = opened["promises"]
+    assert (promises["lossy"], promises["unordered"]) == (True, qp == "ud")
     most = int(facts(done)["mtu"]) if qp == "ud" else 1 << 20
     fit = [size for size in (0, 1, 1000, 4097) if size <= most]
     assert {p["size_bytes"] for p in done.of("point", pattern="pingpong")} == set(fit)
@@ -216,9 +219,10 @@ def test_nothing_is_written_to_itself(measure: Runner, op: str) -> None:
 @pytest.mark.parametrize("settings", ["", ":qps=3", ":qps=3,signal=7,list=5", ":inline=0", ":wait=block"])
 def test_puts_and_gets_arrive(measure: Runner, settings: str) -> None:
     patterns = ("put", "get", "put:in_flight=33", "get:in_flight=33", "put:sync=fence", "signal")
+    patterns += tuple(f"{way}:sync=wait{more}" for way in ("put", "get") for more in ("", ",in_flight=33"))
     lines = [f"pattern {pattern}" for pattern in patterns]
     done = measure(f"variant verbs{settings}", *lines, "sizes 1,300,65537", *QUICK)
-    assert_verified(done, 18)
+    assert_verified(done, 30)
 
 
 @needs_device
@@ -263,6 +267,9 @@ def test_a_setting_is_in_force_and_recorded(measure: Runner, settings: str, fact
     done = measure(f"variant verbs:{settings}", "pattern pingpong", "pattern window", "sizes 8,4097", *QUICK)
     assert_verified(done, 4)
     assert facts(done)[fact] == value
+    (opened,) = done.of("variant")
+    beside = 8 if settings.startswith("op=write,") else 0  # the word that tells of a message
+    assert opened["promises"]["max_inline_bytes"] == max(int(facts(done)["inline_bytes"]) - beside, 0)
     if value == "block":
         assert all(int(p["counters"]["empty_polls"]) == 0 for p in done.of("point") if p.get("counters"))
 

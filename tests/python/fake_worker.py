@@ -57,6 +57,17 @@ REUSE = {
     "help": "percentage of messages that reuse a buffer",
     "tunable": False,
 }
+PAGES = {
+    "name": "pages",
+    "type": "choice",
+    "default": "auto",
+    "min": 0,
+    "max": 0,
+    "choices": ["auto", "small", "huge"],
+    "unit": "",
+    "help": "pages of message memory",
+    "tunable": False,
+}
 # name, below, adds, latency in ns, bytes per ns, options
 MODULES = [
     ("null", None, None, 3.0, 1e5, []),
@@ -209,6 +220,7 @@ def listing() -> dict[str, Any]:
                 "measures": [{"name": "gap", "unit": "ns", "help": "between two arrivals"}],
             },
         ],
+        "variant_options": [PAGES],
         "pattern_options": [REUSE],
     }
 

@@ -12,7 +12,7 @@ from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
 from netpipe.reading.summary import Summary, summarise
-from netpipe.records import Run
+from netpipe.records import Promises, Run
 from netpipe.units import (
     counted,
     limits_text,
@@ -52,6 +52,24 @@ def when(run: Run) -> str | None:
     except ValueError:
         return run.header.started
     return f"{started:%Y-%m-%d %H:%M} UTC"
+
+
+def promises_text(of: Promises) -> str:
+    """What a layer promises of messages, "messages may be lost and overtake each other; at most 4080 B"."""
+    if not of.delivers:
+        arrives = "nothing arrives anywhere"
+    elif of.lossy:
+        arrives = "messages may be lost" + (" and overtake each other" if of.unordered else "")
+    else:
+        arrives = "every message arrives, in order"
+    said = [arrives, *([] if of.empty else ["no message is empty"])]
+    if of.max_message_bytes is not None:
+        said.append(f"at most {size_text(of.max_message_bytes)}")
+    if of.max_inline_bytes > 0:
+        said.append(f"up to {size_text(of.max_inline_bytes)} inside the request")
+    if of.alignment_bytes > 1:
+        said.append(f"at multiples of {size_text(of.alignment_bytes)}")
+    return "; ".join(said)
 
 
 def measured(reading: Reading, most_named: int | None = None) -> str:

@@ -159,12 +159,13 @@ Outcome Endpoint::ask_limits() {
 
 Outcome Endpoint::make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common) {
   clear_message();
-  const bool shares = module_.own_memory() == nullptr && need.alignment == line_bytes;
+  const PageChoice& pages = set_.variant->pages;
+  const bool shares = module_.own_memory() == nullptr && need.alignment == line_bytes && !pages.chosen();
   if (shares && common) {
     pool_ = common;
     return ok();
   }
-  auto pool = BufferPool::make(module_, handle_, need, ranks_sharing, limits_);
+  auto pool = BufferPool::make(module_, handle_, need, ranks_sharing, limits_, pages);
   if (!pool) {
     Failure failure = pool.failure();
     if (message_[0] != '\0') failure.sentence += std::string(" (") + message_.data() + ")";
@@ -271,6 +272,9 @@ RankFacts Endpoint::describe(int cpu, bool with_cost) const {
   with_cost ? json.field("processors", cpu_list_text(usable_cpus())) : json.field_null("processors");
   json.field_raw("settings", facts.settings);
   add_cost_fields(json, cost_, barrier_cost_, with_cost);
+  const PagesFound pages = pool_ ? pool_->pages() : PagesFound{};
+  pages.huge_bytes ? json.field("huge_bytes", *pages.huge_bytes) : json.field_null("huge_bytes");
+  pages.node ? json.field("memory_node", *pages.node) : json.field_null("memory_node");
   json.close('}');
   return {.limits = limits_, .below = facts.below, .settings = json.take()};
 }

@@ -71,7 +71,7 @@ class Endpoint {
   Outcome ask_limits();
   // Where the places of messages begin: what the layer asks for, or a line of the caches.
   [[nodiscard]] std::uint64_t alignment() const { return std::max<std::uint64_t>(limits_.alignment, line_bytes); }
-  // Makes the buffers. common: the pool of all variants whose module wants no memory or alignment of its own, made by
+  // Makes the buffers. common: the pool of all variants that want no memory, alignment or pages of their own, made by
   // the first of them. ranks_sharing: ranks of this host that make such a pool out of the same memory.
   Outcome make_buffers(const PoolNeed& need, int ranks_sharing, std::shared_ptr<BufferPool>& common);
   // Opens both halves of the pool to peers. Their keys; "" where the layer cannot do this.

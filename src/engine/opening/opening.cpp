@@ -14,8 +14,8 @@ namespace {
 
 // Does a pattern of this plan reach into the memory of another rank of this module?
 bool one_sided(const Resolved& resolved, const Layer& module) {
-  return module.expose != nullptr && std::any_of(resolved.modes.begin(), resolved.modes.end(),
-                                                 [](const Mode& mode) { return mode.pattern->reach != NP_REACH_NONE; });
+  return module.expose != nullptr &&
+         std::any_of(resolved.modes.begin(), resolved.modes.end(), [](const Mode& mode) { return mode.reaches(); });
 }
 
 // Exchanges the outcomes of one step that began then and has this deadline. The watchdogs of the others end before this

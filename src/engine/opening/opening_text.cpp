@@ -16,7 +16,7 @@ namespace netpipe {
 namespace {
 
 // The numbers of np_limits that rank 0 of the group uses, and whether the machine is a simulated one.
-constexpr std::size_t number_count = 8;
+constexpr std::size_t number_count = 10;
 
 }  // namespace
 
@@ -25,7 +25,8 @@ std::string facts_text(const RankFacts& facts) {
   const np_limits& limits = facts.limits;
   return std::to_string(limits.max_message_bytes) + " " + std::to_string(limits.delivers) + " " +
          std::to_string(limits.idle) + " " + std::to_string(limits.lossy) + " " + std::to_string(limits.alignment) +
-         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) +
+         " " + std::to_string(limits.empty) + " " + std::to_string(limits.any_memory) + " " +
+         std::to_string(limits.unordered) + " " + std::to_string(limits.max_inline_bytes) +
          (facts.simulated ? " 1\n" : " 0\n") + without_controls(facts.version) + "\n" + facts.below + "\n" +
          facts.settings;
 }
@@ -51,7 +52,9 @@ std::optional<RankFacts> parse_facts(std::string_view text) {
   facts.limits.alignment = numbers[4];
   facts.limits.empty = static_cast<std::uint32_t>(numbers[5]);
   facts.limits.any_memory = static_cast<std::uint32_t>(numbers[6]);
-  facts.simulated = numbers[7] != 0;
+  facts.limits.unordered = static_cast<std::uint32_t>(numbers[7]);
+  facts.limits.max_inline_bytes = numbers[8];
+  facts.simulated = numbers[9] != 0;
   if (!possible_alignment(facts.limits.alignment)) return std::nullopt;
   facts.version = trim(without_controls(text.substr(first + 1, second - first - 1)));
   facts.below = without_controls(text.substr(second + 1, third - second - 1));

@@ -20,6 +20,17 @@ Json begin(const char* type, int launch) {
   return json;
 }
 
+// What the layer promises of messages with these settings.
+void add_promises(Json& json, const np_limits& limits) {
+  json.key("promises").open('{');
+  json.field("delivers", limits.delivers != 0).field("lossy", limits.lossy != 0);
+  json.field("unordered", limits.unordered != 0).field("empty", limits.empty != 0);
+  limits.max_message_bytes != 0 ? json.field("max_message_bytes", limits.max_message_bytes)
+                                : json.field_null("max_message_bytes");
+  json.field("max_inline_bytes", limits.max_inline_bytes);
+  json.field("alignment_bytes", std::max<std::uint64_t>(limits.alignment, 1)).close('}');
+}
+
 Json begin(const char* type, const CurveName& curve, std::uint64_t size_bytes) {
   Json json = begin(type, curve.launch);
   json.field("variant", curve.variant->name).field("pattern", curve.mode->name).field("size_bytes", size_bytes);
@@ -142,6 +153,7 @@ std::string variant_record(int launch, const Variant& variant, const Opening& op
   text_or_null(json, "below", opening.below.empty() ? view_of(m.below) : opening.below);
   m.adds != nullptr ? json.field("adds", m.adds) : json.field_null("adds");
   json.field("idle", opening.limits.idle != 0);
+  add_promises(json, opening.limits);
   json.key("counted").open('{');
   for (std::uint32_t i = 0; i < m.ncounters; ++i) {
     const np_counter& one = m.counters[i];
