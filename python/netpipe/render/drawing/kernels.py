@@ -5,7 +5,7 @@ with its class, and a line for each library and, on several hosts, for each mapp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from netpipe.kernels.table import Estimate as Median
 from netpipe.kernels.table import Row
@@ -38,9 +38,6 @@ def speedup(rows: Iterable[Row], title: str) -> list[Panel]:
         return [(known[0][0], Estimate(1.0, 1.0, 1.0)), *((at, ratio(first, one)) for at, one in known[1:])]
 
     return [Panel(title, _views(rows, values, "1"))]
-
-
-BY_NAME: Mapping[str, Callable[[Iterable[Row], str], list[Panel]]] = {"speedup": speedup, "times": times}
 
 
 def subtitle(rows: Sequence[Row]) -> str:
