@@ -212,12 +212,13 @@ def plot(
     """
     from netpipe.reading import Reading
     from netpipe.render import figures
-    from netpipe.render.drawing.draw import drawn
+    from netpipe.render.drawing.paper.draw import drawn
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.render.drawing.scope import Scope
 
-    if figure not in figures.names():
-        raise Failure(USAGE, f"there is no figure '{figure}'; there are {', '.join(figures.names())}")
+    if figure not in figures.names() or figures.RUN not in figures.get(figure).needs:
+        known = ", ".join(sorted(one.name for one in figures.every(figures.RUN)))
+        raise Failure(USAGE, f"there is no figure '{figure}' of runs; there are {known}")
     if not runs:
         raise Failure(USAGE, f"name a run: plot('{figure}', 'run.jsonl')")
     readings = tuple(Reading(_run(one)) for one in runs)

@@ -284,7 +284,7 @@ def test_a_figure_is_listed_and_drawn(drawing: Copy, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def drawing_kernels(scripted: Copy) -> Copy:
     example = example_of("docs/how-to/add-a-figure.md", "python", 1)
-    scripted.add("python/netpipe/render/kernel_figures/operations.py", example)
+    scripted.add("python/netpipe/render/figures/operations.py", example)
     return scripted
 
 

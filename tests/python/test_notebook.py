@@ -114,7 +114,7 @@ def test_a_figure_has_its_title_and_its_curves() -> None:
 @pytest.mark.parametrize(
     ("figure", "runs", "said"),
     [
-        ("curve", (MADE,), "there is no figure 'curve'; there are"),
+        ("curve", (MADE,), "there is no figure 'curve' of runs; there are"),
         ("throughput", (), "name a run"),
         ("overlap", (MADE,), "cannot draw overlap"),
     ],

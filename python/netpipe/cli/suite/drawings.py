@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netpipe.cli.suite.parts import APPS, PAIRS
-from netpipe.render import kernel_figures
 
 if TYPE_CHECKING:
     from netpipe.cli.suite.parts import Part
     from netpipe.cli.suite.runs.base import Done
 
-OF_KIND = {APPS: kernel_figures.names(), PAIRS: ("pairs",)}  # what `figure` may be, by the kind of the run
+OF_KIND = {APPS: ("times", "speedup"), PAIRS: ("pairs",)}  # what `figure` may be, by the kind of the run
 LONGEST_TITLE = 76  # characters above a figure
-PAIRS_HELP = "A map of the pairs of hosts: each one's time over the median of all."
 
 
 def fitting(title: str) -> str:
@@ -26,9 +24,11 @@ def fitting(title: str) -> str:
 
 def write(part: Part, done: Done, target: Path) -> None:
     """Raises NothingToDraw or OSError."""
-    from netpipe.render.drawing import fleet, kernels
-    from netpipe.render.drawing.draw import draw
+    from netpipe.render import figures
+    from netpipe.render.drawing import fleet
+    from netpipe.render.drawing.paper.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.drawing.scope import Scope
 
     name = part.given["figure"]
     if name == "pairs":
@@ -36,13 +36,11 @@ def write(part: Part, done: Done, target: Path) -> None:
             raise NothingToDraw("no pair was measured")
         panels = fleet.pairs(part.name, done.fleet.members, done.fleet.pair_times())
         subtitle = f"{len(done.fleet.members)} members"
-        help_ = PAIRS_HELP
     else:
         rows = [row for row in done.rows or () if not part.variants or row.cell.kernel in part.variants]
         if not rows:
             raise NothingToDraw(f"none of the kernels {', '.join(part.variants) or 'of the run'} has run")
-        chosen = kernel_figures.get(name)
-        panels = chosen.panels(rows, part.name)
-        help_ = chosen.help
-        subtitle = f"here: {kernels.subtitle(rows)}"  # the title is the paper's
-    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name), help_)
+        scope = Scope((), kernels=tuple(rows))
+        panels = figures.get(name).panels(scope)
+        subtitle = f"here: {scope.subtitle}"  # the title is the paper's
+    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name))

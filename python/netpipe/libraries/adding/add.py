@@ -260,15 +260,20 @@ def without_rpath(words: Sequence[str]) -> list[str]:
     return kept
 
 
+def prepared(layer: Layer, served: Sequence[Family], folder: Path) -> list[str]:
+    """Writes the table of these families into the folder. Returns how the layer's source is then compiled there."""
+    (folder / f"{layer.name}_families.h").write_text(layers.family_table(layer, served))
+    folders = [word for one in (*layers.includes(layer), folder) for word in ("-I", str(one))]
+    return [*FLAGS, *folders]
+
+
 def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], file: Path) -> None:
     """Raises Failure (3) with the compiler's first error."""
     layer, library = build.layer, build.library
-    table = file.parent / f"{layer.name}_families.h"
-    table.write_text(layers.family_table(layer, served))
-    folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
+    how = prepared(layer, served, file.parent)
     more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
     flags = [*library.family.flags(library.version), *linked(layer, library, file.parent), *layer.flags]
-    words = [*FLAGS, *folders, "-o", str(file), str(sources[0]), *more, *flags]
+    words = [*how, "-o", str(file), str(sources[0]), *more, *flags]
     if build.request.abi:
         real, *behind = without_rpath(compiler.shown(library)) or [str(library.compiler)]
         words = [real, *words, *behind]  # libraries come after what needs them

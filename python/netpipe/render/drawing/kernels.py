@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of application kernels over the number of processes: a view for each kernel with its class, and a line for
-each library and, on several hosts, for each mapping of ranks to them. The figures are in render/kernel_figures.
+each library and, on several hosts, for each mapping of ranks to them. The figures are `speedup` and `times` in
+render/figures.
 """
 
 from __future__ import annotations

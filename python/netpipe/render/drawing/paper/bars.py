@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netpipe.render.drawing.axes import value_axis
-from netpipe.render.drawing.marks import INK, PALE_INK, prepare
+from netpipe.render.drawing.paper.marks import INK, PALE_INK, prepare
 from netpipe.render.drawing.ticks import SCALE
 from netpipe.render.palette import BLUE, GREEN, LIGHT
 

@@ -14,10 +14,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netpipe.escapes import printable
-from netpipe.render.drawing.bars import ROW_IN, draw_bars
-from netpipe.render.drawing.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
-from netpipe.render.drawing.names import end_labels, fits_at_ends, legend
-from netpipe.render.drawing.picture import Bars, Distribution, Map, NothingToDraw, Panel, Picture, View
+from netpipe.render.drawing.paper.amounts import draw_amounts
+from netpipe.render.drawing.paper.bars import ROW_IN, draw_bars
+from netpipe.render.drawing.paper.marks import GREY, INK, draw_distribution, draw_map, draw_picture, reach
+from netpipe.render.drawing.paper.names import end_labels, fits_at_ends, legend
+from netpipe.render.drawing.paper.stacks import draw_stacks
+from netpipe.render.drawing.paper.stacks import height_in as stacked_in
+from netpipe.render.drawing.picture import (
+    Bars,
+    Distribution,
+    Map,
+    NothingToDraw,
+    Panel,
+    Picture,
+    Stacks,
+    View,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +43,7 @@ WIDTH_IN, HEIGHT_IN = 7.4, 4.6  # a page's text width
 PNG_DPI = 200
 MOST_CELLS = 30  # views on one page; beyond FEW_CELLS they are lower
 FEW_CELLS = 12
+HIGHEST_MATRIX_IN = 3.6
 HEAD_IN, FOOT_IN = 0.72, 0.26  # title and note
 NOTE_IN, NOTE_LENGTH = 0.13, 120  # a further line of notes, and how many characters fit into it
 
@@ -104,12 +117,14 @@ def drawn(
         FigureCanvasAgg(figure)  # to measure text with
         one = cells[0][1]
         views = [view for _, view in cells]
-        said = _conventions(views, conventions or {})
+        said = [*_conventions(views, conventions or {}), *_panel_notes(panels)]
+        notes = [note for note in (_note(views), *said) if note]
+        notes_in = NOTE_IN * max(0, len(notes) - 1)
         if len(cells) == 1 and isinstance(one, Picture):
-            left = _one_picture(figure, one, NOTE_IN * len(said))
+            left = _one_picture(figure, one, notes_in)
         else:
-            left = _grid(figure, cells, not one_title, NOTE_IN * len(said))
-        _head_and_foot(figure, heading, subtitle, [_note(views), *said], left)
+            left = _grid(figure, cells, not one_title, notes_in)
+        _head_and_foot(figure, heading, subtitle, notes, left)
         for text in figure.findobj(Text):  # an SVG holds each also as a comment
             text.set_text(printable(text.get_text()))
         figure.set_label(heading)
@@ -135,6 +150,11 @@ def _conventions(views: Sequence[View], known: Mapping[str, str]) -> list[str]:
         if any(set(name.split(", ")) <= one for one in parts)
     ]
     return [line for text in there for line in textwrap.wrap(text, NOTE_LENGTH)]
+
+
+def _panel_notes(panels: Sequence[Panel]) -> list[str]:
+    notes = dict.fromkeys(panel.note for panel in panels)
+    return [line for note in notes for line in textwrap.wrap(note, NOTE_LENGTH)]
 
 
 def _note(views: Sequence[View]) -> str:
@@ -196,21 +216,24 @@ def _grid(
 ) -> float:
     """Views side by side, above each other where their panel says so. Returns the left edge of the axes."""
     stacked = all(panel.stacked for panel, _ in cells)
-    rows_of = [len(view.rows) for _, view in cells if isinstance(view, Bars)]  # with long names: one column
-    columns = 1 if stacked or rows_of or len(cells) == 1 else 2 if len(cells) <= 8 else 3
+    alone = any(isinstance(view, Bars) for _, view in cells)  # with long names
+    columns = 1 if stacked or alone or len(cells) == 1 else 2 if len(cells) <= 8 else 3
     rows = -(-len(cells) // columns)
-    names = legend([view for _, view in cells if isinstance(view, Picture)])
+    names = legend([view for _, view in cells if isinstance(view, Picture | Stacks)])
     maps = [view for _, view in cells if isinstance(view, Map)]
+    factors = [view for view in maps if not view.quantity]
     few = columns > 1 or stacked
     name_in, axis_in = 0.26, (0.12 if stacked else 0.34 if few else 0.42)
-    cell_in = ROW_IN * max(rows_of) if rows_of else _cell_height(columns, stacked, len(cells))
+    left_in, gap_in, right_in = 0.66 if few else 0.78, 0.72, (0.72 if maps else 0.22)
+    if maps and not factors:  # each has a scale beside it
+        gap_in, right_in = 1.25, 0.95
+    width_in = (WIDTH_IN - left_in - right_in - (columns - 1) * gap_in) / columns
+    cell_in = _cell_height([view for _, view in cells], columns, stacked, width_in)
     below_in = FOOT_IN + notes_in + (names.height_in + 0.12 if names.names else 0.0)
     below_in += 0.3 if stacked else 0.0
     height_in = HEAD_IN + rows * (name_in + cell_in + axis_in) + below_in
     figure.set_size_inches(WIDTH_IN, height_in)
-    left_in, gap_in, right_in = 0.66 if few else 0.78, 0.72, (0.72 if maps else 0.22)
-    width_in = (WIDTH_IN - left_in - right_in - (columns - 1) * gap_in) / columns
-    octaves = reach(maps) if maps else 0.0
+    octaves = reach(factors) if factors else 0.0
     drawn = None
     for place, (panel, view) in enumerate(cells):
         row, column = divmod(place, columns)
@@ -252,15 +275,25 @@ def _shorten(figure: Figure, name: Text, most_in: float) -> None:
         name.set_text(f"{whole[:length].rstrip(' ,')}…")
 
 
-def _cell_height(columns: int, stacked: bool, cells: int) -> float:
+def _cell_height(views: Sequence[View], columns: int, stacked: bool, width_in: float) -> float:
+    """In inches; `width_in` is the width of a cell."""
+    rows_in = [ROW_IN * len(view.rows) for view in views if isinstance(view, Bars)]
+    rows_in += [stacked_in(view) for view in views if isinstance(view, Stacks) and not view.upright]
+    if rows_in:
+        return max(rows_in)
     if stacked:
         return 1.05
-    return 1.1 if cells > FEW_CELLS else {1: 3.2, 2: 1.95, 3: 1.5}[columns]
+    plain = 1.1 if len(views) > FEW_CELLS else {1: 3.2, 2: 1.95, 3: 1.5}[columns]
+    if all(isinstance(view, Map) and view.quantity for view in views):  # as high as they are wide
+        return max(plain, min(width_in, HIGHEST_MATRIX_IN))
+    return plain
 
 
 def _x_label(view: View) -> str:
     if isinstance(view, Picture):
         return view.x.label
+    if isinstance(view, Stacks):
+        return view.row_label if view.upright else view.x_label
     if isinstance(view, Map | Bars):
         return view.x_label
     return f"time of one operation ({sum(view.count):,} {view.what})"
@@ -272,10 +305,15 @@ def _draw_view(axes: Axes, view: View, octaves: float, few: bool, x_label: str) 
     if isinstance(view, Picture):
         draw_picture(axes, view, few)
     elif isinstance(view, Map):
-        drawn = draw_map(axes, view, octaves, few)
+        if view.quantity:
+            draw_amounts(axes, view, few)
+        else:
+            drawn = draw_map(axes, view, octaves, few)
         axes.yaxis.set_label_text(view.y_label, fontsize=7.5, color=INK)
     elif isinstance(view, Bars):
         draw_bars(axes, view, few)
+    elif isinstance(view, Stacks):
+        draw_stacks(axes, view, few)
     else:
         draw_distribution(axes, view, few)
     axes.set_xlabel(x_label, fontsize=7 if few else 8.5, color=INK, labelpad=2)

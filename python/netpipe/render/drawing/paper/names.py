@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netpipe.render.drawing.marks import FAINT, GREY, INK, dashes_of, ink_of
+from netpipe.render.drawing.paper.marks import FAINT, GREY, INK, dashes_of, ink_of
+from netpipe.render.drawing.paper.stacks import ink_of as part_ink
+from netpipe.render.drawing.picture import Picture
 from netpipe.render.drawing.ticks import SCALE
 from netpipe.render.palette import LIGHT_TEXT, style
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from netpipe.render.drawing.picture import Bound, Line, Picture
+    from netpipe.render.drawing.picture import Bound, Line, Part, Stacks
 
 MOST_END_LABELS = 14  # more do not fit beside each other
 WIDEST_LABEL = 0.30  # of the figure
@@ -140,7 +143,7 @@ def _mean(values: Sequence[float]) -> float:
 class Legend:
     """Names below all axes, in as many columns as the longest one allows."""
 
-    handles: tuple[Line2D, ...]
+    handles: tuple[Artist, ...]
     names: tuple[str, ...]
 
     @property
@@ -164,11 +167,19 @@ class Legend:
             )
 
 
-def legend(pictures: Sequence[Picture]) -> Legend:
+def legend(views: Sequence[Picture | Stacks]) -> Legend:
     """Every name once, with the look of its first line: curves in the order of their right ends in the first picture
-    that has them, the highest first; of ends at one height the leftmost first. Bounds are last.
+    that has them, the highest first; of ends at one height the leftmost first. Bounds are last. Parts of stacked bars
+    are in the order of the bars.
     """
-    found: dict[str, Line2D] = {}
+    pictures = [view for view in views if isinstance(view, Picture)]
+    found: dict[str, Artist] = {
+        part.name: _part_handle(part)
+        for view in views
+        if not isinstance(view, Picture)
+        for part in view.parts
+        if part.name
+    }
     for picture in pictures:
         for line in by_end(picture) if picture.named_at_ends else picture.lines:
             if line.label and line.label not in found:
@@ -192,6 +203,12 @@ def _line_handle(line: Line) -> Line2D:
         return Line2D([], [], color=ink_of(line), linestyle="none", marker="o", markersize=3)
     width = FAINT if line.faint else 1.3
     return Line2D([], [], color=ink_of(line), linewidth=width, **dashes_of(line))
+
+
+def _part_handle(part: Part) -> Artist:
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=part_ink(part), linewidth=0)
 
 
 def _bound_handle(bound: Bound) -> Line2D:

@@ -171,14 +171,7 @@ def draw_map(axes: Axes, of: Map, octaves: float, few: bool = False) -> ScalarMa
         edgecolors="white",
         linewidth=0.6,
     )
-    axes.invert_yaxis()
-    for names, drawn in ((of.columns, axes.xaxis), (of.rows, axes.yaxis)):
-        every = -(-len(names) // (MOST_NAMED // 2 if few and drawn is axes.xaxis else MOST_NAMED))
-        shown = range(0, len(names), every)
-        drawn.set_ticks([place + 0.5 for place in shown], labels=[names[place] for place in shown])
-        drawn.set_tick_params(length=0, labelcolor=INK, labelsize=7 if few else 8)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    name_cells(axes, of, few)
     if len(of.rows) <= MOST_WRITTEN and len(of.columns) <= MOST_WRITTEN:
         for row, values in enumerate(of.values):
             for column, value in enumerate(values):
@@ -194,6 +187,18 @@ def draw_map(axes: Axes, of: Map, octaves: float, few: bool = False) -> ScalarMa
                         color="white" if strong else INK,
                     )
     return mesh
+
+
+def name_cells(axes: Axes, of: Map, few: bool) -> None:
+    """The names of rows and columns, of many those that have room; the first row is on top."""
+    axes.invert_yaxis()
+    for names, drawn in ((of.columns, axes.xaxis), (of.rows, axes.yaxis)):
+        every = -(-len(names) // (MOST_NAMED // 2 if few and drawn is axes.xaxis else MOST_NAMED))
+        shown = range(0, len(names), every)
+        drawn.set_ticks([place + 0.5 for place in shown], labels=[names[place] for place in shown])
+        drawn.set_tick_params(length=0, labelcolor=INK, labelsize=7 if few else 8)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
 
 
 # ------------------------------------------------------------------------------------------ distributions
