@@ -25,6 +25,7 @@ from netpipe.applications.plan import Request, Task, plan
 from netpipe.applications.running import Runner
 from netpipe.cli.predict.measured import add_first
 from netpipe.kernels import Result as Ran
+from netpipe.libraries import MPI
 from netpipe.libraries.adding import added, programs
 from netpipe.prediction import predict
 from netpipe.prediction.predict import Predicted, wanted
@@ -52,7 +53,7 @@ DIFFER = 1.1  # pairs of variants that differ by more are to be ranked
 def libraries() -> list[str]:
     """One Open MPI and one MPICH, the newest that were added."""
     found: dict[str, str] = {}
-    for one in added.all_(layer=programs.LAYER):
+    for one in added.all_(layer=MPI):
         family = one.facts.get("family", "")
         if family in ("openmpi", "mpich") and (
             family not in found or one.version > added.one(found[family]).version

@@ -26,6 +26,7 @@ import msgspec
 from measured import Result
 
 from netpipe.command.comparing import compared_runs
+from netpipe.command.presets import PRESETS
 from netpipe.reading.across.gate import Result as Outcome
 from netpipe.reading.across.gate import gate
 from netpipe.reading.blocks.beside import copies
@@ -37,7 +38,7 @@ SIZES = "8,64,512,4k,32k,256k,1M,4M"
 # Of each variant, over four launches: as much for each size as the default run has (3 s for some 40 sizes).
 BUDGET_S = 0.6
 USUAL = "comparison"
-LAUNCHES = 4  # as netpipe run has by default
+LAUNCHES = int(PRESETS["default"]["launches"])
 LONGER = 16  # times as many launches, each as long
 USUAL_ROUNDS, USUAL_RUNS, USUAL_LONGER = 15, 46, 8  # 46 runs are 1035 pairs
 SLOWER = 1.03

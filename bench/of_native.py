@@ -24,7 +24,9 @@ from slices import (
     within,
 )
 
-LAUNCHES = 4  # of a default run
+from netpipe.command.presets import PRESETS
+
+LAUNCHES = int(PRESETS["default"]["launches"])
 
 
 def by_hand(name: str, *words: str, speed: Speed = usual) -> Start:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does `netpipe tune` find what an exhaustive search finds, with how little of its measurements, and does it call
-nothing a gain that is none? Its peer is the exhaustive search over the same settings.
+"""Does `netpipe tune` find what an exhaustive search finds, with how few of its measurements, and does it
+report no gain where there is none? Its peer is the exhaustive search over the same settings.
 
 A measurement is one variant at one size in one launch. An exhaustive search that proves as much measures every
 combination of the values that the tuner may try, over the whole curve, with as many launches; that number is counted
@@ -32,13 +32,13 @@ from measured import MissingError, Result
 from netpipe import native
 from netpipe.failure import FAILED
 from netpipe.libraries.adding import added
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.estimate import Estimate
 from netpipe.session import Request
 from netpipe.tuning import placement
 from netpipe.tuning.library import library
 from netpipe.tuning.library.parameters import parameters, texts_here
 from netpipe.tuning.measuring.bench import Bench
-from netpipe.tuning.proof import LAUNCHES
 from netpipe.tuning.search.goals import OCTAVES, goal
 from netpipe.tuning.search.space import Knob, Space, space
 from netpipe.tuning.search.variants import START, Changes, Start
@@ -190,7 +190,7 @@ def row(case: Case, rounds: int, where: Sequence[str] = (), least: float = 0.0) 
     asked = json.dumps({"case": asdict(case), "winner": outcome["settings"], "pin": placed, "rounds": rounds})
     limit_s = min(LOOK_S * rounds, MOST_LOOK_S) + AGAIN_LAUNCHES * AGAIN_S + MORE_S
     looked = Looked(**answer([*where, sys.executable, __file__, asked], limit_s))
-    whole = looked.whole * len(OCTAVES) * LAUNCHES * (1 + len(outcome["placements"]))
+    whole = looked.whole * len(OCTAVES) * FEWEST_LAUNCHES * (1 + len(outcome["placements"]))
     share = outcome["measurements"] / whole
     gained = [outcome["times_as_fast"]] if outcome["gains"] else []
     gained += [
@@ -228,7 +228,7 @@ def row(case: Case, rounds: int, where: Sequence[str] = (), least: float = 0.0) 
             "tuning",
             f"{case.name}: measurements of a size",
             str(outcome["measurements"]),
-            f"{whole} (every combination and octave, {LAUNCHES} launches)",
+            f"{whole} (every combination and octave, {FEWEST_LAUNCHES} launches)",
             f"{share:.1%}",
             "<= 5 %",
             share <= 0.05,

@@ -3,6 +3,7 @@
 #
 #     summary = "one line, as in the module's table"
 #     build = "here"              "library": by `netpipe modules add`, with the compiler of each library
+#     default = "tcp tcp:wait=poll"   what a run without variants measures of it; without this line it is left out
 #
 #     [needs]                     of a layer over a library; without it a layer is always built
 #     header = "ucp/api/ucp.h"    what must compile
@@ -14,7 +15,8 @@
 #
 # A layer whose library is missing is not built. It leaves NAME.absent beside the modules instead, so that `netpipe list`
 # can say what it would take. One that is built with a library leaves NAME.needs, which says what to do where the library
-# is missing when netpipe runs (src/catalog/absent.h).
+# is missing when netpipe runs, and one with `default` leaves NAME.default (src/catalog/absent.h). A build looks again
+# when a header or a library has come or gone.
 include(CheckIncludeFileCXX)
 set(NETPIPE_MODULE_FOLDER "${CMAKE_BINARY_DIR}/lib/netpipe/modules")
 
@@ -37,21 +39,60 @@ endfunction()
 file(GLOB NETPIPE_PYTHON_PACKAGES "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages"
      "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages")
 
-# Those of these folders that are there.
-function(netpipe_existing_folders result)
-  set(existing "")
+# These folders, each as an absolute path or several, whether they are there or not.
+function(netpipe_absolute_folders result)
+  set(absolute "")
   foreach(folder IN LISTS ARGN)
-    foreach(base IN LISTS NETPIPE_PYTHON_PACKAGES)
-      if(NOT IS_ABSOLUTE "${folder}" AND IS_DIRECTORY "${base}/${folder}")
-        list(APPEND existing "${base}/${folder}")
-      endif()
-    endforeach()
-    if(IS_ABSOLUTE "${folder}" AND IS_DIRECTORY "${folder}")
-      list(APPEND existing "${folder}")
+    if(IS_ABSOLUTE "${folder}")
+      list(APPEND absolute "${folder}")
+    else()
+      foreach(base IN LISTS NETPIPE_PYTHON_PACKAGES)
+        list(APPEND absolute "${base}/${folder}")
+      endforeach()
     endif()
   endforeach()
-  list(REMOVE_DUPLICATES existing)
+  list(REMOVE_DUPLICATES absolute)
+  set(${result} "${absolute}" PARENT_SCOPE)
+endfunction()
+
+# Those of these paths that are there. Every build asks again, and configures anew where the answer is another one.
+function(netpipe_existing result)
+  set(existing "")
+  foreach(path IN LISTS ARGN)
+    file(GLOB there CONFIGURE_DEPENDS "${path}")
+    list(APPEND existing ${there})
+  endforeach()
   set(${result} "${existing}" PARENT_SCOPE)
+endfunction()
+
+# Sets the cache variable ${have} to whether the header compiles with these folders. That is asked once for what was
+# found at the same places before: nine headers take seconds.
+function(netpipe_check_header header have)
+  set(places ${ARGN} ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+  list(TRANSFORM places APPEND "/${header}")
+  netpipe_existing(there ${places})
+  netpipe_existing(folders ${ARGN})  # the header may include others from the next one
+  set(seen "${there};${folders}")
+  if(NOT ${have} OR NOT there OR NOT "${seen}" STREQUAL "${${have}_SEEN}")
+    unset(${have} CACHE)
+  endif()
+  set(CMAKE_REQUIRED_INCLUDES ${folders})
+  check_include_file_cxx("${header}" ${have})
+  set(${have}_SEEN "${seen}" CACHE INTERNAL "where ${header} was")
+endfunction()
+
+# Sets the cache variable ${found} to the path of a library. One that has gone since is looked for again.
+function(netpipe_find_library library found)
+  if(${found} AND NOT EXISTS "${${found}}")
+    unset(${found} CACHE)
+  endif()
+  find_library(${found} "${library}")
+  set(places ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+  list(TRANSFORM places APPEND "/lib${library}.so")
+  netpipe_existing(there ${places})
+  if(${found})
+    netpipe_existing(there "${${found}}")
+  endif()
 endfunction()
 
 # What modules in C++ include, compiled once for all of them: a third of the time that they take.
@@ -87,33 +128,36 @@ foreach(toml IN LISTS layers)
     install(DIRECTORY "${folder}/" DESTINATION ${CMAKE_INSTALL_DATADIR}/netpipe/modules/${name})
     continue()
   endif()
+  netpipe_module_value("${toml}" "" default default)
+  set(default_file "${NETPIPE_MODULE_FOLDER}/${name}.default")
+  file(REMOVE "${default_file}")
+  if(default)
+    file(WRITE "${default_file}" "netpipe-default 1\nvariants ${default}\n")
+    install(FILES "${default_file}" DESTINATION lib/netpipe/modules)
+  endif()
   netpipe_module_value("${toml}" needs header header)
   netpipe_module_value("${toml}" needs libraries libraries)
   netpipe_module_value("${toml}" needs get get)
   netpipe_module_value("${toml}" needs folders folders)
   separate_arguments(libraries)
   separate_arguments(folders)
-  netpipe_existing_folders(folders ${folders})
+  netpipe_absolute_folders(folders ${folders})
   set(missing "")
   if(header)
     string(MAKE_C_IDENTIFIER "NETPIPE_HAVE_${header}" have)
-    if(NOT ${have})
-      unset(${have} CACHE)  # it may have been installed since: look again
-    endif()
-    set(CMAKE_REQUIRED_INCLUDES ${folders})
-    check_include_file_cxx("${header}" ${have})
-    unset(CMAKE_REQUIRED_INCLUDES)
+    netpipe_check_header("${header}" ${have} ${folders})
     if(NOT ${have})
       set(missing "its header ${header}")
     endif()
   endif()
   foreach(library IN LISTS libraries)
     string(MAKE_C_IDENTIFIER "NETPIPE_LIBRARY_${library}" found)
-    find_library(${found} "${library}")
+    netpipe_find_library("${library}" ${found})
     if(NOT ${found} AND NOT missing)
       set(missing "its library ${library}")
     endif()
   endforeach()
+  netpipe_existing(folders ${folders})
   set(absent "${NETPIPE_MODULE_FOLDER}/${name}.absent")
   set(needs "${NETPIPE_MODULE_FOLDER}/${name}.needs")
   if(missing)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How pytest-xdist shares out the tests. Real measurements (tests/e2e) run one at a time, in one process, so that none
-has to excuse another; the other tests run beside them. Elsewhere a file is one unit, because its tests share what was
+"""How pytest-xdist shares out the tests. Whatever measures (tests/e2e) runs one at a time, in one process: ranks wait
+by polling, so two measurements beside each other take not twice but up to ten times as long. The other tests run beside
+them, and take the time of processors that these leave; of them a file is one unit, because its tests share what was
 built for them.
 
 The tests and files that tests/slow.txt names are `slow`, unless they are marked `gate`, because the gate cannot do
 without them.
 
-With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends. The JUnit file is written only after
-the last test, so this log is what remains of a run that was killed.
+With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends, after one that says how many there
+are. The JUnit file is written only after the last test, so this log is what remains of a run that was killed.
+
+With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
-`module("NAME")`.
+`module("NAME")`. `--pattern NAME` selects those that have a pattern as a parameter. Both can be given several times.
+`--brief` leaves to each file what the gate has of it; or its first test, so that none of the files is passed over.
 """
 
 from __future__ import annotations
@@ -26,35 +30,11 @@ import pytest
 
 from cells import summary
 
-# Files in tests/e2e of which nothing is timed: builds, daemons, what is looked at before a measurement, programs whose
-# results are verified, suites that are made as a whole, simulated time, a guest with a clock of its own. They may run
-# beside measurements.
-UNTIMED = {
-    "test_apps.py",
-    "test_bad_modules.py",
-    "test_kernel_calls.py",
-    "test_library_upgrades.py",
-    "test_words_of_libraries.py",
-    "test_modules.py",
-    "test_mpi_launchers.py",
-    "test_profile_command.py",
-    "test_profiler_library.py",
-    "test_sctp.py",
-    "test_smpi.py",
-    "test_suite_of_kinds.py",
-    "test_verbs.py",
-}
 # The longest units begin first, or one process would be left with one of them at the end.
 LONG = (
     "measurements",
-    "test_verbs.py",
-    "test_suite_of_kinds.py",
-    "test_sctp.py",
-    "test_apps.py",
-    "test_mpi_launchers.py",
     "test_extensions.py",
     "test_install.py",
-    "test_smpi.py",
     "test_figures.py",
 )
 
@@ -77,7 +57,7 @@ SLOW = frozenset(
 
 def unit_of(node_id: str) -> str:
     path = Path(node_id.partition("::")[0])
-    return "measurements" if path.parent.name == "e2e" and path.name not in UNTIMED else path.name
+    return "measurements" if path.parent.name == "e2e" else path.name
 
 
 def turn_of(item: pytest.Item) -> int:
@@ -86,7 +66,10 @@ def turn_of(item: pytest.Item) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--module", metavar="NAME", help="run only the tests of this module")
+    several = {"metavar": "NAME", "action": "append", "default": []}
+    parser.addoption("--module", **several, help="run only the tests of this module")
+    parser.addoption("--pattern", **several, help="run only the tests with this pattern as a parameter")
+    parser.addoption("--brief", action="store_true", help="of each file only the tests of the gate, or one")
 
 
 def is_of_module(item: pytest.Item, name: str) -> bool:
@@ -95,6 +78,32 @@ def is_of_module(item: pytest.Item, name: str) -> bool:
     return (
         name in marked or re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", item.nodeid) is not None
     )
+
+
+def is_of_pattern(item: pytest.Item, name: str) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and name in re.split("[-:]", call.id)
+
+
+def has(item: pytest.Item, *marks: str) -> bool:
+    return any(item.get_closest_marker(mark) is not None for mark in marks)
+
+
+def briefly(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What the gate has of each file; else the first test that needs nothing from `make setup-deep`. Of a file that has
+    none of these one test is kept to say so.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    chosen = []
+    for path, tests in files.items():
+        shallow = [item for item in tests if not has(item, "deep")]
+        quick = [item for item in shallow if not has(item, "slow")]
+        if not shallow:
+            tests[0].add_marker(pytest.mark.skip(f"only `make test-deep` runs the tests of {path.name}"))
+        chosen += quick or shallow[:1] or tests[:1]
+    return chosen
 
 
 def takes_another_library(item: pytest.Item) -> bool:
@@ -113,17 +122,62 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             and item.get_closest_marker("gate") is None
         ):
             item.add_marker(pytest.mark.slow)
-    if name := config.getoption("--module"):
-        chosen = [item for item in items if is_of_module(item, name)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+    modules, patterns = config.getoption("--module"), config.getoption("--pattern")
+    chosen = [
+        item
+        for item in items
+        if (not modules or any(is_of_module(item, name) for name in modules))
+        and (not patterns or any(is_of_pattern(item, name) for name in patterns))
+    ]
+    if config.getoption("--brief"):
+        chosen = briefly(chosen)
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
     items.sort(key=turn_of)
+    if begin := os.environ.get("NETPIPE_TESTS_BEGIN"):
+        begin_at(items, int(begin))
+
+
+def begin_at(items: list[pytest.Item], number: int) -> None:
+    """Measurements first, but both they and the others begin at another file: where time may not suffice for all, it is
+    not always the same ones that are not reached.
+    """
+    files: dict[bool, list[str]] = {False: [], True: []}  # by whether they run beside measurements
+
+    def place(item: pytest.Item) -> tuple[bool, str]:
+        return unit_of(item.nodeid) != "measurements", item.nodeid.partition("::")[0]
+
+    for beside, name in dict.fromkeys(map(place, items)):
+        files[beside].append(name)
+
+    def turn(item: pytest.Item) -> tuple[bool, int]:
+        beside, name = place(item)
+        return beside, (files[beside].index(name) - number) % len(files[beside])
+
+    items.sort(key=turn)
 
 
 # Taken out of the environment, so that only pytest-xdist's controller, which gets all reports, writes the log.
 LOG = os.environ.pop("NETPIPE_TESTS_LOG", "")
 _seconds: dict[str, float] = {}  # by test: setup, call and teardown so far
 _said: dict[str, tuple[str, str]] = {}  # by test that failed or was skipped: which, and why
+
+
+def _log(line: dict[str, Any]) -> None:
+    with Path(LOG).open("a") as log:
+        log.write(json.dumps(line) + "\n")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if LOG and session.items:  # the controller of pytest-xdist collects nothing itself
+        _log({"collected": len(session.items)})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    if LOG:
+        _log({"collected": len(ids)})  # the same of every process
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -139,8 +193,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "teardown":
         outcome, said = _said.pop(test, ("passed", ""))
         line = {"test": test, "outcome": outcome, "seconds": round(_seconds.pop(test), 3), "said": said}
-        with Path(LOG).open("a") as log:
-            log.write(json.dumps(line) + "\n")
+        _log(line)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -158,6 +211,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("conformance")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+ASIDE = 15  # how nice a test is that runs beside measurements
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ranks that wait by polling lose far more time to a program beside them than that program takes."""
+    beside = "PYTEST_XDIST_WORKER" in os.environ and unit_of(item.nodeid) != "measurements"
+    if beside and os.getpriority(os.PRIO_PROCESS, 0) < ASIDE:
+        os.setpriority(os.PRIO_PROCESS, 0, ASIDE)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,6 +34,7 @@ def thresholds(module: dict[str, Any], records: list[dict[str, Any]]) -> dict[st
     for name, said in settings.items():
         if name.startswith("protocols_"):
             found |= {f"{name} from {begin}": int(begin) for begin in re.findall(r" from (\d+)", said)}
+    found["max_inline_bytes"] = (opened.get("promises") or {}).get("max_inline_bytes", 0)
     found |= UNRECORDED.get(module["name"], {})
     return {name: size for name, size in found.items() if size > 0}
 

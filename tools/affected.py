@@ -3,15 +3,24 @@
 left main, committed or not; on main itself, what is not committed yet.
 
 Python: the import graph says which test files reach a changed module. A test that reads a file of another kind (a page
-of the documentation, a header) names its path, so it depends on that path. C++: the unit tests run as a whole, because
-they take seconds; the module and conformance tests are chosen by the folder that changed.
+of the documentation, a header) names its path, so it depends on that path.
+
+C and C++: the unit tests run as a whole, because they take seconds. What a module, a pattern or a C++ test of modules
+includes says which of them a header is a part of. The code beneath all layers is tested by two of them and by every
+pattern.
+
+End to end: a test file depends on what it imports from its own folder and on the paths that it names, and on the
+programs that ROOMS says it starts.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import gc
+import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +29,9 @@ import imports
 
 ROOT = imports.ROOT
 PYTHON = ROOT / "python"
-TESTS = ROOT / "tests" / "python"
+TESTS = ROOT / "tests"
 
-# Changes here may break any Python test.
+# Changes here may break any Python unit test.
 EVERYWHERE = (
     "pyproject.toml",
     "requirements/",
@@ -31,6 +40,8 @@ EVERYWHERE = (
     "tests/thresholds.py",
     "tests/python/conftest.py",
 )
+WHOLE_TREE = "test_rooms"  # reads every source file there is
+# Changes here may break a C++ unit test.
 NATIVE = (
     "CMakeLists.txt",
     "cmake/",
@@ -41,8 +52,24 @@ NATIVE = (
     "tests/modules/",
     "tests/unit/",
 )
+# Programs of their own, and the server: nothing that measures on one host is a part of them.
+MPI_PROGRAMS = ("src/apps/", "src/profiler/")  # compiled by an MPI library's compiler, and not by CMake
+APART = (*MPI_PROGRAMS, "src/relay/", "src/serving/")
+# Which test files start what is built of a folder, and do not name it.
+ROOMS = {
+    "src/apps/": ("test_apps",),
+    "src/engine/hosted": ("test_two_hosts",),
+    "src/engine/simulated/": ("test_smpi",),
+    "src/link/": ("test_two_hosts",),
+    "src/profiler/": ("test_profile_command", "test_profiler_library"),
+    "src/relay/": ("test_labs",),
+    "src/serving/": ("test_behind_the_door", "test_strangers", "test_two_hosts"),
+    "tests/modules/bad/": ("test_bad_modules",),
+    "tests/modules/cuda/": ("test_cuda", "test_nccl"),
+}
 # The layers that stand for all others when the code beneath all of them changes: one over memory, one over the kernel.
 TYPICAL_MODULES = ("shm", "tcp")
+LIBRARIES = "python/netpipe/libraries/"
 
 
 def _git(*arguments: str) -> list[str] | None:
@@ -66,19 +93,16 @@ def changed_files() -> list[str] | None:
     return None if tracked is None or new is None else sorted({*tracked, *new})
 
 
-@functools.cache
-def strings_of(path: Path) -> frozenset[str]:
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    values = (node.value for node in nodes if isinstance(node, ast.Constant))
-    return frozenset(value for value in values if isinstance(value, str))
-
-
 class TestFiles:
-    """The test files of tests/python with what each depends on."""
+    """The test files of a folder of tests/ with what each depends on."""
 
-    def __init__(self) -> None:
-        self.sources = imports.python_sources(PYTHON)
-        self.helpers = {path.stem: path for path in sorted(TESTS.glob("*.py"))}
+    def __init__(self, folder: str, sources: dict[str, Path], *beside: Path) -> None:
+        """sources: the modules that they test, by name; beside: other folders of modules that they import."""
+        self.folder = TESTS / folder
+        self.sources = sources
+        self.helpers = {
+            path.stem: path for one in (*beside, self.folder) for path in sorted(one.glob("*.py"))
+        }
 
     @cached_property
     def edges(self) -> dict[str, set[str]]:
@@ -93,19 +117,19 @@ class TestFiles:
             if imports.loads_its_folder(path):
                 found |= {other for other in known if other.startswith(f"{name}.")}
             edges[name] = found - {name}
-        # The fixtures of conftest.py import the command line, but only some files use them.
-        of_conftest = edges.get("conftest", set())
+        # What the fixtures of conftest.py import, only their users need. End to end these import it themselves.
+        of_fixtures = edges.pop("conftest", set()) if self.sources else set()
+        edges["conftest"] = set()
         for name, path in self.helpers.items():
-            edges[name].discard("conftest")
             if name != "conftest" and self._uses_fixtures(path):
-                edges[name] |= of_conftest
+                edges[name] |= {"conftest", *of_fixtures}
         return edges
 
     @cached_property
     def fixtures(self) -> set[str]:
-        path = TESTS / "conftest.py"
+        path = self.folder / "conftest.py"
         names = set()
-        for node in ast.parse(path.read_text()).body if path.is_file() else []:
+        for node in imports.parsed(path).body if path.is_file() else []:
             if isinstance(node, ast.FunctionDef):
                 for mark in node.decorator_list:
                     text = ast.unparse(mark)
@@ -114,95 +138,270 @@ class TestFiles:
         return names
 
     def _uses_fixtures(self, path: Path) -> bool:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        functions = (
+            node for node in imports.statements(imports.parsed(path)) if isinstance(node, ast.FunctionDef)
+        )
         return any(argument.arg in self.fixtures for one in functions for argument in one.args.args)
 
     def names(self) -> list[str]:
         return [name for name in self.helpers if name.startswith("test_")]
 
-    def depends_on(self, test: str) -> set[str]:
-        return imports.closure([test], self.edges)
+    def path(self, name: str) -> str:
+        return str(self.helpers[name].relative_to(ROOT))
 
-    def paths_named_by(self, test: str) -> set[str]:
-        """String constants of the test and its helpers: among them the paths of the files that it reads."""
-        files = [self.helpers[name] for name in self.depends_on(test) if name in self.helpers]
-        nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    @cached_property
+    def depends_on(self) -> dict[str, set[str]]:
+        """Test to what it imports, directly or not."""
+        return {test: imports.closure([test], self.edges) for test in self.names()}
+
+    @cached_property
+    def names_paths(self) -> dict[str, set[str]]:
+        """Test to the paths that it and its helpers name; what another test names is that test's own affair."""
+        of_file = {name: imports.named_paths(path) for name, path in self.helpers.items()}
+        own = {name for name in self.helpers if not name.startswith("test_")}
         return {
-            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            test: set().union(*(of_file[name] for name in used & own | {test}))
+            for test, used in self.depends_on.items()
         }
+
+    def readers(self, changed: Iterable[str]) -> set[str]:
+        """Tests that name one of these paths or a folder above it."""
+        above = {str(one) for path in changed for one in (Path(path), *Path(path).parents[:-1])}
+        return {test for test, paths in self.names_paths.items() if not paths.isdisjoint(above)}
 
     def modules_of(self, path: str) -> set[str]:
         """The modules that a changed file belongs to: itself, or everything beside a template or a style sheet."""
         file = ROOT / path
-        if PYTHON in file.parents:
+        if file.suffix in imports.C_SOURCES:
+            return set()
+        if self.sources and PYTHON in file.parents:
             name = imports.module_name(file, PYTHON)
             if path.endswith(".py") and name in self.sources:
                 return {name}
             folders = {source.parent for source in self.sources.values()}
             nearest = next(folder for folder in file.parents if folder in folders or folder == PYTHON)
             return {name for name, source in self.sources.items() if source.parent == nearest}
-        return {file.stem} if file.parent == TESTS else set()
+        return {file.stem} if self.helpers.get(file.stem) == file else set()
 
-    def affected_by(self, changed: list[str]) -> list[str]:
-        if any(path.startswith(EVERYWHERE) for path in changed):
-            return self.names()
+    def reach(self, changed: Iterable[str]) -> set[str]:
+        """Tests that import a changed module, directly or not."""
         modules = {module for path in changed for module in self.modules_of(path)}
-
-        def reads(test: str) -> bool:
-            named = {name.rstrip("/") for name in self.paths_named_by(test)} - {""}
-            return any(path == name or path.startswith(f"{name}/") for path in changed for name in named)
-
-        return [test for test in self.names() if self.depends_on(test) & modules or reads(test)]
+        return {test for test, used in self.depends_on.items() if not used.isdisjoint(modules)}
 
     def core(self) -> list[str]:
         """The quick ones, for when nothing changed: those that neither run a command nor draw."""
         slow = {"netpipe.cli", *(name for name in self.sources if name.startswith("netpipe.render"))}
-        return [test for test in self.names() if not self.depends_on(test) & slow]
+        return [test for test, used in self.depends_on.items() if used.isdisjoint(slow)]
+
+
+@functools.cache
+def unit_tests() -> TestFiles:
+    return TestFiles("python", imports.python_sources(PYTHON))
+
+
+@functools.cache
+def end_to_end() -> TestFiles:
+    return TestFiles("e2e", {}, TESTS)
+
+
+@functools.cache
+def installations() -> TestFiles:
+    return TestFiles("install", {})
+
+
+# ------------------------------------------------------------------------------------------------------- C and C++
+
+
+@functools.cache
+def cpp_edges() -> dict[str, set[str]]:
+    return imports.cpp_edges(ROOT / "src", ROOT / "include", TESTS / "modules")
+
+
+@functools.cache
+def cpp_parts() -> dict[str, set[str]]:
+    """Each C or C++ file to what it includes, directly or not, and itself."""
+    return {file: imports.closure([file], cpp_edges()) for file in cpp_edges()}
+
+
+def includers(changed: Iterable[str]) -> set[str]:
+    """Files of src/ and tests/modules/ that include one of these, directly or not, and these themselves. What is
+    compiled beside a header changes with it.
+    """
+    headers = {*changed, *(str(Path(path).with_suffix(".h")) for path in changed if path.endswith(".cpp"))}
+    return {file for file, parts in cpp_parts().items() if not parts.isdisjoint(headers)}
+
+
+def part(path: str, *folder: str) -> str:
+    """Which folder or file of this folder a path lies in; "" if it lies elsewhere."""
+    parts = path.split("/")
+    return parts[len(folder)] if len(parts) > len(folder) and parts[: len(folder)] == list(folder) else ""
+
+
+def layers_in(paths: Iterable[str]) -> set[str]:
+    return {
+        layer
+        for path in paths
+        if (layer := part(path, "src", "modules")) not in ("", "kit") and path.count("/") > 2
+    }
+
+
+def of_libraries() -> dict[str, str]:
+    """The layers that are compiled when a library is added, and what their module.toml says."""
+    texts = {path.parent.name: path.read_text() for path in (ROOT / "src" / "modules").glob("*/module.toml")}
+    return {name: text for name, text in texts.items() if '\nbuild = "library"' in text}
+
+
+def served(path: str) -> set[str]:
+    """The layers that are compiled with this header of a family of libraries (adding/layers.py, family_table)."""
+    if not (path.startswith(LIBRARIES) and path.endswith((".h", ".c"))):
+        return set()
+    with_table = {
+        name
+        for name in of_libraries()
+        if any(
+            f"{name}_families.h" in headers
+            for file, headers in cpp_edges().items()
+            if part(file, "src", "modules") == name
+        )
+    }
+    stand_on_another = {name for name, text in of_libraries().items() if "\nfamilies = " in text}
+    return with_table if path.endswith("/beneath.h") else with_table - stand_on_another
+
+
+def suites_in(paths: Iterable[str]) -> tuple[str, ...]:
+    """The test suites of those of these files that are C++ tests of modules."""
+    tests = (
+        path
+        for path in paths
+        if re.fullmatch(r"tests/modules/\w+_test\.cpp", path) and (ROOT / path).is_file()
+    )
+    texts = ((ROOT / path).read_text() for path in tests)
+    return tuple(
+        sorted({name for text in texts for name in re.findall(r"^TEST(?:_[FP])?\((\w+)", text, re.MULTILINE)})
+    )
+
+
+def users_of_test_module(path: str) -> set[str]:
+    """The test files end to end that measure a faulty module of tests/modules."""
+    if not path.startswith("tests/modules/") or not path.endswith(".c"):
+        return set()
+    of = re.compile(rf"(variant )?{Path(path).stem}(\.so|:.*)?")
+    tests = end_to_end()
+    return {test for test in tests.names() if any(map(of.fullmatch, strings_of(tests.helpers[test])))}
+
+
+@functools.cache
+def strings_of(path: Path) -> frozenset[str]:
+    nodes = ast.walk(imports.parsed(path))
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+# ------------------------------------------------------------------------------------------------------- selection
 
 
 @dataclass(frozen=True)
 class Affected:
-    native: bool  # run the C++ unit tests
-    modules: tuple[str, ...]  # run the module and conformance tests of these
-    every_module: bool  # the C++ module tests of all
-    python: tuple[str, ...]  # test files, relative to the root
+    """What to run. Test files are relative to the root."""
 
-
-test_files = functools.cache(TestFiles)
+    native: bool = False  # the C++ unit tests
+    modules: tuple[str, ...] = ()  # layers whose C++ module tests run
+    suites: tuple[str, ...] = ()  # of the C++ module tests, besides
+    layers: tuple[str, ...] = ()  # that are compiled, where a library's compiler does, and measured
+    patterns: tuple[str, ...] = ()  # that are measured
+    python: tuple[str, ...] = ()
+    end_to_end: tuple[str, ...] = ()  # and installations
+    changed_tests: tuple[str, ...] = ()  # test files that were themselves changed
 
 
 def affected(changed: list[str] | None) -> Affected:
-    tests = test_files()
+    gc.disable()  # it would walk the trees of all sources again and again: half of the time
+    try:
+        return _affected(changed)
+    finally:
+        gc.enable()
+
+
+def _affected(changed: list[str] | None) -> Affected:
     if changed is None:
-        chosen = tests.names()
-    elif changed:
-        chosen = tests.affected_by(changed)
-    else:
-        chosen = tests.core()
-    files = tuple(f"tests/python/{name}.py" for name in chosen)
-    files += tuple(
-        path for path in changed or () if path.startswith("tests/e2e/test_") and (ROOT / path).is_file()
-    )
+        everything = files(unit_tests(), unit_tests().names())
+        return Affected(native=True, suites=suites_in(cpp_edges()), python=everything)
     if not changed:
-        return Affected(True, (), changed is None, files)
-    native = [path for path in changed if path.startswith(NATIVE)]
-    modules = set()
-    beneath_all = False
-    for path in native:
-        parts = path.split("/")
-        if parts[:2] == ["src", "modules"] and len(parts) > 3 and parts[2] != "kit":
-            modules.add(parts[2])
-        elif parts[0] in {"src", "include"}:
-            beneath_all = True
-    if beneath_all:
-        modules.update(TYPICAL_MODULES)
-    every = beneath_all or any(path.startswith("tests/modules/") for path in native)
-    return Affected(bool(native), tuple(sorted(modules)), every, files)
+        return Affected(native=True, python=files(unit_tests(), unit_tests().core()))
+    own = {path for path in changed if is_test(path) and (ROOT / path).is_file()}
+    beneath = {path for path in changed if path.startswith(("include/", "src/")) and not of_a_part(path)}
+    including = includers(changed)
+    of_modules = layers_in(changed) | layers_in(including)
+    layers = of_modules | {layer for path in changed for layer in served(path)}
+    if beneath:
+        layers |= set(TYPICAL_MODULES)
+    if any(path.startswith(("CMakeLists.txt", "cmake/")) for path in changed):
+        layers |= {path.parent.name for path in (ROOT / "src" / "modules").glob("*/module.toml")} - set(
+            of_libraries()
+        )
+    patterns = {
+        name.removesuffix(".cpp")
+        for path in {*changed, *including, *(cpp_edges() if beneath else ())}
+        if (name := part(path, "src", "patterns")).endswith(".cpp") and (ROOT / path).is_file()
+    }
+    return Affected(
+        native=any(path.startswith(NATIVE) and not path.startswith(MPI_PROGRAMS) for path in changed),
+        modules=tuple(sorted(of_modules)),
+        suites=suites_in({*changed, *including}),
+        layers=tuple(sorted(layers)),
+        patterns=tuple(sorted(patterns)),
+        python=tuple(one for one in of_python(changed) if one not in own),
+        end_to_end=tuple(one for one in of_end_to_end(changed) if one not in own),
+        changed_tests=tuple(sorted(own)),
+    )
+
+
+def is_test(path: str) -> bool:
+    return re.fullmatch(r"tests/(python|e2e|install)/test_\w+\.py", path) is not None
+
+
+def of_a_part(path: str) -> bool:
+    """Whether a file of src/ belongs to one layer, to one pattern or to a program of its own, or the includes say to
+    which.
+    """
+    return path.startswith(("src/modules/", "src/patterns/", *APART))
+
+
+def files(tests: TestFiles, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tests.path(name) for name in sorted(names))
+
+
+def of_python(changed: list[str]) -> tuple[str, ...]:
+    tests = unit_tests()
+    if any(path.startswith(EVERYWHERE) for path in changed):
+        return files(tests, tests.names())
+    chosen = tests.reach(changed) | tests.readers(changed) | {WHOLE_TREE}
+    if any(path.startswith(("include/", "src/")) and not path.startswith(MPI_PROGRAMS) for path in changed):
+        chosen.add("test_native")  # asks the worker of this build
+    if any(path.startswith(LIBRARIES) and Path(path).suffix in imports.C_SOURCES for path in changed):
+        chosen.add("test_libraries_family")
+    return files(tests, chosen)
+
+
+def of_end_to_end(changed: list[str]) -> tuple[str, ...]:
+    tests = end_to_end()
+    # Layers are measured by themselves, in what Affected.layers selects.
+    chosen = tests.reach(changed) | tests.readers(
+        path for path in changed if not path.startswith("src/modules/")
+    )
+    for path in changed:
+        chosen |= {name for room, names in ROOMS.items() if path.startswith(room) for name in names}
+        chosen |= users_of_test_module(path)
+        family = f"test_{path.removeprefix(LIBRARIES).partition('/')[0]}"
+        if path.startswith(LIBRARIES) and family in tests.helpers:
+            chosen.add(family)
+        if (pattern := part(path, "src", "patterns")) and f"test_{Path(pattern).stem}" in tests.helpers:
+            chosen.add(f"test_{Path(pattern).stem}")
+    others = installations()
+    return (*files(tests, chosen), *files(others, others.reach(changed)))
 
 
 if __name__ == "__main__":
     import sys
 
-    paths = sys.argv[1:] or changed_files()
-    print(affected(paths))  # what `make check` would run for these files
+    print(affected(sys.argv[1:] or changed_files()))  # what `make check` would run for these files

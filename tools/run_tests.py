@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the steps of `make check`, `make test`, `make test-deep` or `make tidy`. Each step runs even if an earlier one
 failed. The end lists for each step the tests that passed, failed and were skipped, and its wall-clock and CPU seconds.
+With WITHIN=SECONDS in the environment the tier ends by then: what it has not reached is counted and named, and has not
+failed.
 
     tools/run_tests.py check|test|deep|tidy
     tools/run_tests.py module NAME         the tests of one module (`make test M=NAME`)
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from affected import Affected, affected, changed_files
+from affected import Affected, affected, changed_files, of_libraries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
@@ -37,6 +39,9 @@ TWICE = str(2 * (os.cpu_count() or 1))  # for tests of which many wait for a dea
 CTEST_FAILED = 8  # its exit code when a test failed
 FEW = 6  # failed tests of a step (the longest has 2000) that are run again: more are no accident
 LIMIT_S = 5400  # of one command. The longest, the Python tests of test-deep, take an hour on two cores.
+KILLED = 124  # the exit code of run() for a command that took too long
+NOT_REACHED = "not reached"  # an outcome of tests, beside passed, failed and skipped
+_began = time.monotonic()
 
 UNIT_TESTS = "netpipe-unit-tests"  # the CMake target
 # C++ tests for test-deep alone, by name: they move gigabytes, try inputs for many seconds, or are of a variant with
@@ -97,9 +102,11 @@ def pytest(*options: str) -> Command:
             "--durations", "15", "--durations-min", "1", "--junitxml={report}", *options, *more)  # fmt: skip
 
 
-def clang_tidy(*options: str) -> Command:
+def clang_tidy(*options: str) -> tuple[Command, ...]:
+    """On every source file below src/, those that CMake does not build too."""
     # Only what ships: GoogleTest alone would take longer than all of it.
-    return ("run-clang-tidy.py", "-quiet", "-p", "build", "-j", CORES, *options, f"{ROOT}/src/")
+    run = ("run-clang-tidy.py", "-quiet", "-p", "build/tidy", "-j", CORES, *options, f"{ROOT}/src/")
+    return ((sys.executable, "tools/all_sources.py", "build", "build/tidy"), run)
 
 
 def write_slow(reports: list[str]) -> int:
@@ -143,25 +150,62 @@ def check(what: Affected) -> list[Step]:
     steps = [*static(), Step("build", build("build"))]
     if what.native:
         steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit", at_once=TWICE),)))
-    if what.every_module:
-        steps.append(Step("C++: module tests", (ctest("build", "-L", "module", "-E", DEEP),)))
-    for module in what.modules:
-        steps += of_module(module, cpp=not what.every_module, e2e=False)
+    if what.modules or what.suites:
+        chosen = "|".join([*map(any_case, what.modules), *(f"(^|/){suite}[.]" for suite in what.suites)])
+        steps.append(Step("C++: module tests", (module_tests(chosen),)))
+    built_by_library = tuple(layer for layer in what.layers if layer in of_libraries())
+    others = tuple(layer for layer in what.layers if layer not in built_by_library)
+    if others:
+        steps.append(Step(f"conformance: {named(others)}", (conformance(others),)))
+    if built_by_library:
+        files = tuple(f"tests/e2e/test_{layer}.py" for layer in built_by_library)
+        steps.append(
+            Step(f"compiled and measured: {named(built_by_library)}", (pytest(*files, "-m", "check"),))
+        )
+    if what.patterns:
+        files = tuple(f"tests/e2e/test_{name}.py" for name in ("every_pattern", "in_force"))
+        chosen = tuple(word for pattern in what.patterns for word in ("--pattern", pattern))
+        # The settings of a pattern take some two seconds.
+        marks = ("-m", "not deep") if len(what.patterns) == 1 else ("-m", QUICK)
+        steps.append(Step(f"patterns: {named(what.patterns)}", (pytest(*files, *chosen, *marks),)))
     if what.python:
         steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", QUICK),)))
+    # Each folder has a conftest.py of its own, so each gets a pytest of its own.
+    for folder in ("python", "e2e", "install"):
+        here = f"tests/{folder}/"
+        if changed := tuple(file for file in what.changed_tests if file.startswith(here)):
+            steps.append(Step(f"changed tests: {folder}", (pytest(*changed, "-m", "not deep"),)))
+        if others := tuple(file for file in what.end_to_end if file.startswith(here)):
+            steps.append(Step(f"some tests of what uses it: {folder}", (pytest(*others, "--brief"),)))
     return steps
 
 
-def of_module(name: str, *, cpp: bool = True, e2e: bool = True) -> list[Step]:
+def conformance(layers: tuple[str, ...]) -> Command:
+    """Of one layer its row and its settings, one at a time; of several the way that each moves a message."""
+    # Patterns of many ranks take half of a minute.
+    marks = ("-m", "not deep or row", "-k", "not many_ranks") if len(layers) == 1 else ("-m", QUICK)
+    chosen = tuple(word for layer in layers for word in ("--module", layer))
+    return pytest("tests/e2e/test_conformance.py", *chosen, *marks)
+
+
+def module_tests(names: str) -> Command:
+    return ctest("build", "-L", "module", "-R", names, "-E", DEEP, none="ignore")
+
+
+def named(several: tuple[str, ...]) -> str:
+    """For the name of a step."""
+    return (
+        ", ".join(several) if len(several) <= 3 else f"{', '.join(several[:2])} and {len(several) - 2} more"
+    )
+
+
+def of_module(name: str) -> list[Step]:
     layer = name.partition("@")[0]
-    steps = []
-    if cpp:
-        chosen = ctest("build", "-L", "module", "-R", any_case(layer), "-E", DEEP, none="ignore")
-        steps.append(Step(f"C++: {layer}", (chosen,)))
-    files = "tests/e2e" if e2e else "tests/e2e/test_conformance.py"
-    steps.append(Step(f"conformance{' and behaviour' if e2e else ''}: {name}",
-                      (pytest(files, "--module", name, "-m", "not deep"),)))  # fmt: skip
-    return steps
+    return [
+        Step(f"C++: {layer}", (module_tests(any_case(layer)),)),
+        Step(f"conformance and behaviour: {name}",
+             (pytest("tests/e2e", "--module", name, "-m", "not deep or row"),)),
+    ]  # fmt: skip
 
 
 def layers() -> list[str]:
@@ -185,8 +229,9 @@ def deep() -> list[Step]:
     return [
         Step("build", build("build")),
         Step("C++: long tests, several settings, fuzzing", (ctest("build", "-R", DEEP),)),
-        # Following every path through the code takes three times as long as all other checks together: make tidy.
-        Step("clang-tidy without its analyzer", (clang_tidy("-checks=-clang-analyzer-*"),)),
+        # Following every path through the code takes three times as long as all other checks together, so the
+        # analyzer is in no tier: `make tidy` is run by hand.
+        Step("clang-tidy without its analyzer", clang_tidy("-checks=-clang-analyzer-*")),
         Step("address, undefined: build", sanitized(asan, "address,undefined")),
         Step("address, undefined: C++ tests, fuzzing", (ctest(asan, "-E", SIMULATED),)),
         Step("address, undefined: behaviour", (pytest(*behaviour),), {"NETPIPE_NATIVE": str(ROOT / asan)}),
@@ -194,7 +239,8 @@ def deep() -> list[Step]:
         Step("thread: unit tests", (ctest(tsan, "-L", "unit", "-E", f"{SIMULATED}|_briefly"),)),
         # Last, because it takes as long as all others together: where time is short its end is what is missing.
         Step(
-            "Python: what takes long, launchers, libraries", (pytest("-m", "deep or slow or every_library"),)
+            "Python: what takes long, launchers, libraries",
+            (pytest("-m", "(deep or slow or every_library) and not few"),),
         ),
     ]
 
@@ -204,27 +250,52 @@ BESIDE_SANITIZERS = ("collective", "faults", "jobs", "load", "synthetic", "two_h
 
 
 def tidy() -> list[Step]:
-    return [Step("build", build("build")), Step("clang-tidy", (clang_tidy(),))]
+    return [Step("build", build("build")), Step("clang-tidy", clang_tidy())]
 
 
 # -------------------------------------------------------------------------------------------------------- execution
 
 
+def left_s() -> float:
+    """How long the next command may take."""
+    within = os.environ.get("WITHIN")
+    return min(LIMIT_S, float(within) - (time.monotonic() - _began)) if within else LIMIT_S
+
+
+def time_is_up() -> bool:
+    return left_s() <= 0
+
+
+def hear(how: int) -> None:
+    """Holds SIGTERM back, or hears it."""
+    signal.pthread_sigmask(how, {signal.SIGTERM})
+
+
 def run(command: Command, environment: dict[str, str]) -> int:
     """The exit code; 124 for a command that took too long, 127 for one that cannot be started. Ends what it left."""
     print("+", shlex.join(command) if len(command) < 20 else f"{shlex.join(command[:4])} ...", flush=True)
+    limit_s = left_s()
+    if limit_s <= 0:
+        return KILLED
+    hear(signal.SIG_BLOCK)  # until it is known whom to end
     try:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, start_new_session=True
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            preexec_fn=lambda: hear(signal.SIG_UNBLOCK),  # noqa: PLW1509  (there are no threads)
         )
     except OSError as error:
+        hear(signal.SIG_UNBLOCK)
         print(f"{command[0]} cannot be started: {error.strerror}", flush=True)
         return 127
     try:
-        return process.wait(LIMIT_S)
+        hear(signal.SIG_UNBLOCK)
+        return process.wait(limit_s)
     except subprocess.TimeoutExpired:
-        print(f"{command[0]} was still running after {LIMIT_S} s, so it was killed", flush=True)
-        return 124
+        print(f"{command[0]} was still running after {limit_s:.0f} s, so it was killed", flush=True)
+        return KILLED
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -248,16 +319,21 @@ class Outcome:
     unsteady: list[str] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)  # reasons
 
-    def read_lines(self, log: Path) -> None:
-        """The results of a pytest that was killed, from its log (tests/conftest.py)."""
+    def read_lines(self, log: Path) -> int:
+        """The results of a pytest that was killed, from its log (tests/conftest.py); how many tests it left out."""
+        collected = 0
         for line in log.read_text().splitlines():
             with contextlib.suppress(ValueError):  # the last line may be incomplete
                 test = json.loads(line)
+                if "collected" in test:
+                    collected = test["collected"]
+                    continue
                 self.counts[test["outcome"]] += 1
                 if test["outcome"] == "failed":
                     self.failures[test["test"]] = test["said"]
                 elif test["outcome"] == "skipped":
                     self.skips[test["said"]] += 1
+        return max(collected - sum(self.counts.values()), 1)
 
     def read(self, report: Path) -> None:
         for case in ElementTree.parse(report).iter("testcase"):
@@ -293,14 +369,20 @@ def run_step(step: Step, report: Path) -> Outcome:
         if report.is_file():
             outcome.read(report)
         elif log.is_file():  # it was killed: count what ran, and that the rest did not
-            outcome.read_lines(log)
-            outcome.counts["failed"] += 1
-            outcome.failures[command[0]] = f"ended with exit code {code} before its last test"
+            unreached = outcome.read_lines(log)
+            if code == KILLED and time_is_up():
+                outcome.counts[NOT_REACHED] += unreached
+            else:
+                outcome.counts["failed"] += 1
+                outcome.failures[command[0]] = f"ended with exit code {code} before its last test"
             return outcome
         if code in (1, CTEST_FAILED) and 0 < len(outcome.failures) <= FEW and (alone := again(command)):
             code = run_again(alone, step, report, outcome)
         # of what this machine and module have
         nothing_to_run = command[1:3] == ("-m", "pytest") and code == 5
+        if code == KILLED and time_is_up():
+            outcome.counts[NOT_REACHED] += 1
+            return outcome
         if code != 0 and not nothing_to_run:
             if not outcome.failures:
                 outcome.counts["failed"] += 1
@@ -355,6 +437,7 @@ def run_tier(name: str, steps: list[Step]) -> int:
     failures: list[str] = []
     unsteady: list[str] = []
     skips: Counter[str] = Counter()
+    unreached: dict[str, int] = {}
     total: Counter[str] = Counter()
     for number, step in enumerate(steps):
         print(f"\n=== {step.name}", flush=True)
@@ -365,18 +448,24 @@ def run_tier(name: str, steps: list[Step]) -> int:
         failures += [f"{step.name}: {test}: {said}" for test, said in outcome.failures.items()]
         unsteady += [f"{step.name}: {test}" for test in outcome.unsteady]
         numbers = "".join(f"{outcome.counts[kind]:9}" for kind in ("passed", "failed", "skipped"))
+        if outcome.counts[NOT_REACHED]:
+            unreached[step.name] = outcome.counts[NOT_REACHED]
         lines.append(f"{step.name:46}{numbers}{time.monotonic() - start:9.1f}{processor_s() - used:9.1f}")
     print(f"\n{'':46}{'passed':>9}{'failed':>9}{'skipped':>9}{'seconds':>9}{'cpu s':>9}")
     print("\n".join(lines))
     if skips:
         print("\nskipped:", *(f"{count} × {reason}" for reason, count in skips.most_common()), sep="\n  ")
-    print_failures(failures, unsteady)  # again, where people look for them
-    summary.write_text(json.dumps({"counts": total, "failures": failures, "unsteady": unsteady}))
+    print_failures(failures, unsteady, unreached)  # again, where people look for them
+    written = {"counts": total, "failures": failures, "unsteady": unsteady, "unreached": unreached}
+    summary.write_text(json.dumps(written))
     print(f"\n{in_words(total)} in {time.monotonic() - began:.1f}s", flush=True)
     return 1 if total["failed"] else 0
 
 
-def print_failures(failures: list[str], unsteady: list[str]) -> None:
+def print_failures(failures: list[str], unsteady: list[str], unreached: dict[str, int]) -> None:
+    if unreached:
+        many = (f"{step}: {count} of its tests or commands" for step, count in unreached.items())
+        print("\nnot reached, because the time was up:", *many, sep="\n  ")
     if unsteady:
         print("\nunsteady (failed, and passed when run again):", *unsteady, sep="\n  ")
     if failures:
@@ -394,6 +483,7 @@ def print_total(tiers: list[str]) -> int:
     total: Counter[str] = Counter()
     failures: list[str] = []
     unsteady: list[str] = []
+    unreached: dict[str, int] = {}
     for tier in tiers:
         path = RESULTS / f"{tier}.json"
         if path.is_file():
@@ -401,10 +491,11 @@ def print_total(tiers: list[str]) -> int:
             total += Counter(summary["counts"])
             failures += [f"{tier}: {failure}" for failure in summary["failures"]]
             unsteady += [f"{tier}: {test}" for test in summary["unsteady"]]
+            unreached |= {f"{tier}: {step}": count for step, count in summary["unreached"].items()}
         else:
             failures.append(f"the tier '{tier}' did not run to its end; see above")
             total["failed"] += 1
-    print_failures(failures, unsteady)
+    print_failures(failures, unsteady, unreached)
     print(in_words(total), flush=True)
     return 1 if total["failed"] else 0
 

@@ -23,7 +23,6 @@ from .cases import Case
 LAB = "labelled"
 LIMIT_S = 180
 BUDGET_S = 2.0
-LAUNCHES = 4  # as netpipe run has by default
 SETTLE_S = 2.0  # until the noise is in the kernel's count of what runs
 
 
@@ -38,7 +37,7 @@ def measured(case: Case, output: Path, budget_s: float = BUDGET_S) -> None:
         words += ["--pattern", "collective"]
     if "--budget" not in case.words:
         words += ["--budget", f"{budget_s:g}"]
-    words += ["--launches", str(LAUNCHES), *case.words]
+    words += case.words
     with _disturbed(case.noise):
         if case.lab is not None:
             with _lab(case.lab) as hosts:

@@ -72,8 +72,8 @@ typedef enum np_type {
 } np_type;
 
 /* The groups of operations, as bits. NP_USES_REQUESTS: messages that are started and waited for by requests.
- * NP_USES_CAST: messages from one rank to all others at once. NP_USES_STRIDED: put_strided and get_strided, which no
- * pattern times yet. */
+ * NP_USES_CAST: messages from one rank to all others at once. NP_USES_STRIDED: put_strided and get_strided, which are
+ * not among NP_USES_ONE_SIDED. */
 enum {
   NP_USES_MESSAGES = 1,
   NP_USES_ONE_SIDED = 2,
@@ -184,8 +184,8 @@ typedef struct np_context {
   uint32_t oversubscribed;   /* 1: ranks share a processor, so a polling loop must yield */
   uint32_t threads; /* always 1 here: only a pattern with threads has more of them use the endpoint at once, at most
                        np_module.max_threads */
-  uint32_t rails;   /* local addresses to use, at most np_module.max_rails: netpipe gives 1 */
-  const char* const* rail_addresses; /* their numeric addresses, the first is local_address */
+  uint32_t rails;   /* reserved, as np_module.max_rails: 1 */
+  const char* const* rail_addresses; /* reserved: to local_address. Which links a layer uses is an option of it */
   uint32_t host_rank; /* which of the ranks of its host this one is, from 0; of NP_LAUNCHED 0, its library knows */
   uint32_t reserved;  /* 0 */
 } np_context;
@@ -200,11 +200,12 @@ typedef struct np_limits {
   uint32_t idle;              /* 1: with these settings not even a byte is touched, so there is a time and no rate. Set
                                  already for a module that is idle (np_module.idle) */
   uint32_t lossy;             /* 1: messages may be lost; recv, wait and test then return NP_LOST for each that is */
-  uint32_t unordered;         /* 1: messages may overtake each other. netpipe does not read it yet */
+  uint32_t unordered;         /* of a lossy layer, 1: it does not promise to keep the order of messages. They are
+                                 received in order all the same, so one that was overtaken may count as lost */
   uint32_t empty;             /* 1: a message may have 0 bytes. 0: the smallest has 1, as in a stream of bytes */
   uint64_t max_message_bytes; /* 0: no limit */
-  uint64_t max_inline_bytes;  /* the largest message that is sent without reference to its buffer; 0: none is. netpipe
-                                 does not read it yet */
+  uint64_t max_inline_bytes;  /* the largest message that travels inside its request, so that its buffer is free at
+                                 once; 0: none does */
   uint64_t alignment;         /* of every message buffer, in bytes, a power of two; 0 or 1: any address will do */
   uint32_t any_memory;        /* of a module with memory of its own: 1: messages may lie in any other memory as well */
   uint32_t reserved;
@@ -256,8 +257,8 @@ typedef struct np_bootstrap {
 
 /* ---------------------------------------------------------------------------------------------- messages */
 
-/* Two-sided. A message arrives whole, in order (unless limits say otherwise), at the receive that names its sender and
- * its exact size. With nranks 1 the peer is 0, the process itself: send moves a message to recv. */
+/* Two-sided. A message arrives whole, in order, at the receive that names its sender and its exact size. With nranks 1
+ * the peer is 0, the process itself: send moves a message to recv. */
 typedef struct np_messages {
   uint32_t size;      /* sizeof(np_messages) */
   uint32_t to_itself; /* 1: with more ranks, too, a rank may send to itself what it has asked for by irecv */
@@ -272,10 +273,10 @@ typedef struct np_messages {
                      size_t count);
   /* One message from this rank to all others, handed over once: the layer, or the network, makes as many of it as there
    * are receivers (multicast). Each of them takes it by recv_cast, which names its sender and its exact size. Casts of
-   * one rank arrive in their order, unless limits say otherwise; between casts and sends, and between the casts of two
-   * ranks, no order holds. Where messages may be lost, each receiver loses its own: its recv_cast returns NP_LOST, and
-   * the others have the message. Every rank may cast. Only a visit whose uses has NP_USES_CAST calls them, so prepare
-   * is where to join a group; where the settings allow no casts it returns NP_UNSUPPORTED. */
+   * one rank arrive in their order; between casts and sends, and between the casts of two ranks, no order holds. Where
+   * messages may be lost, each receiver loses its own: its recv_cast returns NP_LOST, and the others have the message.
+   * Every rank may cast. Only a visit whose uses has NP_USES_CAST calls them, so prepare is where to join a group;
+   * where the settings allow no casts it returns NP_UNSUPPORTED. */
   np_status (*cast)(np_endpoint* endpoint, const void* data, size_t bytes);
   np_status (*recv_cast)(np_endpoint* endpoint, int sender, void* data, size_t bytes);
   /* A message whose parts, all of one size, become ready one by one (partitioned communication of MPI-4). isend_parts
@@ -353,6 +354,8 @@ typedef struct np_one_sided {
   np_status (*put_signal)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
                           size_t bytes, uint64_t value);
   np_status (*await_signal)(np_endpoint* endpoint, int peer, uint64_t* value);
+  /* One put, or get, of all blocks of a shape, which has one at least. What lies between the blocks stays as it is.
+   * Done after fence or flush, as any other. */
   np_status (*put_strided)(np_endpoint* endpoint, int peer, const void* source, const np_region* target, size_t offset,
                            const np_strided* shape);
   np_status (*get_strided)(np_endpoint* endpoint, int peer, void* target, const np_region* source, size_t offset,
@@ -457,11 +460,11 @@ typedef struct np_collectives {
 
 /* Where message bytes live. */
 typedef enum np_memory_kind {
-  NP_MEMORY_HOST = 0,   /* ordinary pages */
-  NP_MEMORY_LAYER = 1,  /* what suits the layer best: registered, symmetric, shared with its peers */
-  NP_MEMORY_DEVICE = 2, /* of an accelerator: the processor may not be able to read or write it */
-  NP_MEMORY_HUGE = 3,   /* huge pages */
-  NP_MEMORY_NUMA = 4    /* on one NUMA node */
+  NP_MEMORY_HOST = 0,  /* ordinary pages */
+  NP_MEMORY_LAYER = 1, /* what suits the layer best: registered, symmetric, shared with its peers */
+  NP_MEMORY_DEVICE = 2 /* of an accelerator: the processor may not be able to read or write it */
+  /* 3 and 4 are not used again. They were huge pages and a NUMA node, which are no kinds of a layer: every variant has
+   * them as settings (docs/decisions/0011). */
 } np_memory_kind;
 
 /* One kind of memory that a module provides, in place of the ordinary pages that netpipe allocates otherwise: the first
@@ -471,7 +474,10 @@ typedef struct np_memory {
   uint32_t kind;        /* an np_memory_kind */
   uint32_t host_access; /* 1: the processor reads and writes it by pointer; the last four functions may be NULL */
   uint32_t reserved;
-  np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory); /* at least page-aligned */
+  /* At least page-aligned. Of memory with host_access netpipe may then choose the pages, before it writes to them:
+   * madvise for pages=, mbind for node=. It reads back what they are, and refuses the variant where they are not that.
+   */
+  np_status (*alloc)(np_endpoint* endpoint, size_t bytes, void** memory);
   void (*free)(np_endpoint* endpoint, void* memory, size_t bytes);
   np_status (*copy_in)(np_endpoint* endpoint, void* memory, const void* host, size_t bytes);
   np_status (*copy_out)(np_endpoint* endpoint, void* host, const void* memory, size_t bytes);
@@ -503,7 +509,7 @@ typedef struct np_module {
   int32_t min_ranks, max_ranks;      /* 1 and 1: it stays in one process; 2 and 2: pairs; 2 and INT32_MAX: any number */
   uint32_t crosses_hosts;            /* 1: the ranks may be on different hosts */
   uint32_t max_threads;              /* that may use one endpoint at once; 0 is 1 */
-  uint32_t max_rails;                /* local addresses that one endpoint can use at once; 0 is 1 */
+  uint32_t max_rails;                /* reserved: 0. Of several links a layer has options (docs/decisions/0011) */
 
   const np_messages* messages;       /* NULL: the layer has none of this group */
   const np_one_sided* one_sided;     /* " */

@@ -118,6 +118,12 @@ def keys() -> dict[str, Any]:
     return answer
 
 
+def default_of(name: str) -> str | None:
+    """What a plan without this key has; None: nothing. Raises KeyError for an unknown key."""
+    defaults: dict[str, str | None] = {key["name"]: key["default"] for key in keys()["plan_keys"]}
+    return defaults[name]
+
+
 def worst(codes: Iterable[int]) -> int:
     """The most serious of these exit codes; DONE if there are none. An unknown code counts as a failure."""
     severity = [code["code"] for code in keys()["exit_codes"]]

@@ -47,17 +47,19 @@ def measure(
     *variants: str,
     patterns: Names = (),
     output: str | os.PathLike[str] | None = None,
-    launches: int = 4,
+    launches: int | None = None,
     beside_itself: bool = False,
     **settings: object,
 ) -> Run:
-    """Measures variants (`tcp:wait=poll|block`), and returns the run; none: all that `netpipe run` measures.
+    """Measures variants (`tcp:wait=poll|block`) as `netpipe run` does, and returns the run. Without variants, patterns,
+    sizes or launches it measures what `netpipe run` measures without them (its preset `default`).
 
     `settings` are the keys of a plan (docs/reference/worker.md) with `_` for `-`: sizes="8,64k", budget=2 (seconds for
     each variant and pattern, shared by the launches), verify=True, send_offset=3. `output`: the run file that is also
     written. Raises Failure where the plan is not valid (exit code 2), something is not available (3), or something
     could not be measured (4), and KeyboardInterrupt when it was interrupted; what was measured is in `output`.
     """
+    from netpipe.command.presets import preset
     from netpipe.failure import DONE, INTERRUPTED
     from netpipe.session import Request, Session
 
@@ -65,7 +67,14 @@ def measure(
         name.replace("_", "-"): ("yes" if value else "no") if isinstance(value, bool) else str(value)
         for name, value in settings.items()
     }
-    request = Request(variants, _names(patterns), texts, launches=launches, beside_itself=beside_itself)
+    usual, usual_launches = preset("default", texts)
+    request = Request(
+        variants,
+        _names(patterns),
+        usual | texts,
+        launches=usual_launches if launches is None else launches,
+        beside_itself=beside_itself,
+    )
     result = Session(request).measure(output)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
@@ -199,16 +208,17 @@ def plot(
 ) -> Figure:
     """A figure of runs, laid over each other: any that `netpipe plot --list` names. Returns a matplotlib figure, which
     a notebook shows after `%matplotlib inline`, and `savefig` writes. `sizes` are bytes, for figures that take them.
-    Raises Failure (2) for a name that is no figure, and for a figure for which the runs lack the data.
+    Raises Failure (2) for an unknown figure, and for one for which the runs lack the data.
     """
     from netpipe.reading import Reading
     from netpipe.render import figures
-    from netpipe.render.drawing.draw import drawn
+    from netpipe.render.drawing.paper.draw import drawn
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.render.drawing.scope import Scope
 
-    if figure not in figures.names():
-        raise Failure(USAGE, f"there is no figure '{figure}'; there are {', '.join(figures.names())}")
+    if figure not in figures.names() or figures.RUN not in figures.get(figure).needs:
+        known = ", ".join(sorted(one.name for one in figures.every(figures.RUN)))
+        raise Failure(USAGE, f"there is no figure '{figure}' of runs; there are {known}")
     if not runs:
         raise Failure(USAGE, f"name a run: plot('{figure}', 'run.jsonl')")
     readings = tuple(Reading(_run(one)) for one in runs)

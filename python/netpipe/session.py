@@ -44,7 +44,16 @@ from netpipe.launch import jobs, token
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
-from netpipe.launch.variants import EVERY, available, name_of, others, reaching, wants_expansion, with_every
+from netpipe.launch.variants import (
+    EVERY,
+    available,
+    by_default,
+    name_of,
+    others,
+    reaching,
+    wants_expansion,
+    with_every,
+)
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch, only_opens
@@ -56,21 +65,8 @@ from netpipe.theory import apart as theories_apart
 if TYPE_CHECKING:
     from netpipe.reading import Reading
 
-__all__ = ["DEFAULT_VARIANTS", "Progress", "Request", "Result", "Session"]
+__all__ = ["Progress", "Request", "Result", "Session"]
 
-# Every layer of one host above the one it stands on, with both ways of waiting where a layer above needs the other.
-DEFAULT_VARIANTS = (
-    "null",
-    "memcpy",
-    "shm",
-    "shm:wait=block",
-    "pipe",
-    "unix",
-    "unix:wait=poll",
-    "tcp",
-    "tcp:wait=poll",
-)
-DEFAULT_RANKS = 2  # of the plan
 ANY_RANKS = 2**31 - 1  # the limit of a module without one (INT32_MAX)
 REASONS = {DONE: "done", INTERRUPTED: "interrupted", UNSTABLE: "unstable"}
 
@@ -97,7 +93,9 @@ class Request:
     launcher: str | None = None  # srun or ssh; none: the library's own
     launcher_args: str | None = None
     remote_shell: str | None = None
-    defaults: Sequence[str] = DEFAULT_VARIANTS
+    defaults: Sequence[str] | None = (
+        None  # None: what the modules here say that a run without variants measures
+    )
     completes: Sequence[str] = ()  # `run` of the runs that lack these curves
 
 
@@ -287,7 +285,8 @@ class Session:
         if not variants or EVERY in variants:
             listing = native.list_()
             self.notes += [f"left out: {one['reason']}" for one in listing.get("refused", ())]
-            names = (*self.request.defaults, *(others(self.request.defaults, listing) if variants else ()))
+            usual = by_default(listing) if self.request.defaults is None else self.request.defaults
+            names = (*usual, *(others(usual, listing) if variants else ()))
             every = available(names, listing, far, spread, served)
             variants = with_every(variants or (EVERY,), every)
         if wants_expansion(variants):
@@ -365,7 +364,7 @@ def _other_ranks(answer: Mapping[str, Any], asked: str, served: bool) -> list[st
             found.setdefault(ranks, []).append(variant)
     if (
         found
-        and int(asked) != DEFAULT_RANKS
+        and int(asked) != int(native.default_of("ranks") or 0)
         and not chosen
         and sum(map(len, found.values())) == len(ranks_of)
     ):
@@ -400,10 +399,12 @@ def has_results(run: Run) -> bool:
 
 def _check_bounds(settings: Mapping[str, str]) -> None:
     """Raises Failure (2) for bounds of the sizes that the schedule has no use for: they would be labels of nothing."""
-    kind = settings.get("schedule", "classic")
-    without = {"list": ("start", "end-size", "perturbation"), "classic": ()}.get(kind, ("perturbation",))
-    for name in without:
-        if name in settings:
+    bounds = ("start", "end-size", "perturbation")
+    given = [name for name in bounds if name in settings]
+    kind = (settings.get("schedule") or native.default_of("schedule") or "") if given else ""
+    without = {"list": bounds, "classic": ()}.get(kind, ("perturbation",))
+    for name in given:
+        if name in without:
             option = f"--{name.removesuffix('-size')}"
             other = "--sizes names all sizes" if "sizes" in settings else f"the schedule is {kind}"
             raise Failure(USAGE, f"{option} has no effect, because {other}; leave it out")

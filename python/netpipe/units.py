@@ -38,7 +38,7 @@ def digits(number: float, significant: int = 3) -> str:
 
 
 def bytes_of(text: str) -> int | None:
-    """64k as 65536; None for what is no size."""
+    """64k as 65536; None for an invalid size."""
     found = _SIZE.fullmatch(text)
     return int(found[1]) * SIZE_UNITS[found[2]] if found else None
 

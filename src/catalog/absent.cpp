@@ -30,6 +30,11 @@ std::string contents(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// Of the file with this ending beside a module.
+std::string beside(const std::string& module_path, const char* ending) {
+  return contents(std::filesystem::path(module_path).replace_extension(ending).string());
+}
+
 }  // namespace
 
 std::optional<AbsentModule> parse_absent(std::string_view text, const std::string& path) {
@@ -42,8 +47,12 @@ std::optional<AbsentModule> parse_absent(std::string_view text, const std::strin
 std::optional<AbsentModule> read_absent(const std::string& path) { return parse_absent(contents(path), path); }
 
 std::string library_command(const std::string& module_path) {
-  const std::filesystem::path path = std::filesystem::path(module_path).replace_extension(".needs");
-  return parse(contents(path.string()), "netpipe-needs 1")["get"];
+  return parse(beside(module_path, ".needs"), "netpipe-needs 1")["get"];
+}
+
+std::vector<std::string> default_variants(const std::string& module_path) {
+  const std::string variants = parse(beside(module_path, ".default"), "netpipe-default 1")["variants"];
+  return variants.empty() ? std::vector<std::string>{} : split(variants, ' ');
 }
 
 }  // namespace netpipe

@@ -71,7 +71,6 @@ std::string describe_layer(const Layer& layer, const std::string& file, const st
   line("process-model", std::string(process_models[layer.process_model]));
   line("ranks", std::to_string(layer.min_ranks) + " " + std::to_string(layer.max_ranks));
   line("threads", std::to_string(layer.max_threads));
-  line("rails", std::to_string(layer.max_rails));
   line("crosses-hosts", layer.crosses_hosts != 0 ? "yes" : "no");
   line("idle", layer.idle != 0 ? "yes" : "no");
   line("to-itself", layer.to_itself != 0 ? "yes" : "no");
@@ -121,7 +120,7 @@ Outcome DescribedModule::take_option(std::vector<std::string> fields) {
   option.tunable = fields[7] == "yes" ? 1 : 0;
   option.help = keep(fields[8]);
   const std::optional<std::uint32_t> bits = group_bits(fields[9]);
-  if (!bits) return usage("option '" + fields[0] + "' applies to '" + fields[9] + "', which is no group");
+  if (!bits) return usage("option '" + fields[0] + "' applies to '" + fields[9] + "', which is not a group");
   option.applies_to = *bits;
   option.unsupported = fields[10].empty() ? nullptr : keep(fields[10]);
   options_.push_back(option);
@@ -182,10 +181,10 @@ Outcome DescribedModule::take(std::string_view key, std::string_view value) {
     if (at == process_models.end()) return usage("'" + std::string(value) + "' is not a process model");
     layer_.process_model = static_cast<std::uint32_t>(at - process_models.begin());
   }
-  if (key == "threads" || key == "rails") {
+  if (key == "threads") {
     const Result<std::int64_t> most = parse_integer(value);
-    if (!most || *most < 0 || *most > INT32_MAX) return usage(std::string(key) + " is not a number");
-    (key == "threads" ? layer_.max_threads : layer_.max_rails) = static_cast<std::uint32_t>(*most);
+    if (!most || *most < 0 || *most > INT32_MAX) return usage("threads is not a number");
+    layer_.max_threads = static_cast<std::uint32_t>(*most);
   }
   if (key == "operations") {
     for (const std::string& operation : split(value, ' ')) {

@@ -13,8 +13,7 @@
 //     adds ...
 //     process-model launched          forked, launched or daemons
 //     ranks 2 2147483647
-//     threads 1                       the most that may use one endpoint, and below the local addresses of one
-//     rails 1
+//     threads 1                       the most that may use one endpoint
 //     crosses-hosts yes
 //     operations bootstrap send recv ...
 //     counter<TAB>name<TAB>unit<TAB>kind (up, gauge)<TAB>help
@@ -24,7 +23,8 @@
 //           empty: all)<TAB>unsupported (unsupported.h)
 //
 // An option line without the last two fields is an older one: the option applies to all and can be set. Other lines
-// (loaded, family, launcher, environment, compiler, ...) are for Python and are ignored here.
+// (loaded, family, launcher, environment, compiler, ...) are for Python, or of older versions (rails), and are ignored
+// here.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/text.h"
 #include "catalog/unsupported.h"
@@ -133,10 +134,19 @@ constexpr std::array<np_option, 4> of_patterns{{
     {"recv_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
      "where messages land, counted from a page boundary", 0},
 }};
-constexpr std::array<np_option, 1> of_variants{{
+enum CommonOfVariant { common_ranks, common_pages, common_node };
+constexpr std::array<np_option, 3> of_variants{{
     {"ranks", NP_INT, "2", 1, most_ranks, nullptr, "",
      "number of processes that take part; by default what --ranks says", 0},
+    {"pages", NP_CHOICE, "auto", 0, 0, page_choices, "", pages_help, 0},
+    {"node", NP_INT, "-1", -1, most_node, nullptr, "",
+     "NUMA node that message memory is on; -1 leaves it to the kernel", 0},
 }};
+
+std::optional<std::size_t> place_of(std::span<const np_option> options, std::string_view name) {
+  const auto at = std::find_if(options.begin(), options.end(), [&](const np_option& one) { return one.name == name; });
+  return at == options.end() ? std::nullopt : std::optional(static_cast<std::size_t>(at - options.begin()));
+}
 
 // Whether the settings behind the colon of a variant's text name this option.
 bool names_option(std::string_view text, std::string_view name) {
@@ -185,26 +195,36 @@ Result<Variant> parse_variant(std::string_view whole, const Registry& registry, 
   variant.module = &module;
   variant.lack = (*loaded)->reason;
   variant.options.assign(module.options, module.options + module.noptions);
-  const bool own = std::any_of(variant.options.begin(), variant.options.end(), [](const np_option& option) {
-    return std::string_view(option.name) == of_variants[0].name;
-  });
+  // Those that all variants have, unless the module has one of the same name: behind its own.
+  const std::size_t own = variant.options.size();
+  for (const np_option& common : of_variants) {
+    if (!place_of(std::span(variant.options).first(own), common.name)) variant.options.push_back(common);
+  }
+  const auto added = [&](CommonOfVariant which) {
+    const std::optional<std::size_t> place =
+        place_of(std::span<const np_option>(variant.options).subspan(own), of_variants[which].name);
+    return place ? std::optional(own + *place) : std::nullopt;
+  };
+  const std::optional<std::size_t> count = added(common_ranks);
   variant.ranks = possible_ranks(module, ranks);
   const std::string by_default = std::to_string(variant.ranks);
-  if (own || !names_option(text, of_variants[0].name)) {
+  if (!count || !names_option(text, of_variants[common_ranks].name)) {
     if (Outcome takes = takes_ranks(module, ranks); !takes) return takes.failure();
   }
-  if (!own) {
-    np_option& option = variant.options.emplace_back(of_variants[0]);
+  if (count) {
+    np_option& option = variant.options[*count];
     option.default_value = by_default.c_str();
     option.min = module.min_ranks;
     option.max = module.max_ranks;
   }
   Outcome chosen = choose(variant, "module", module.name, text, module.version);
   if (!chosen) return chosen.failure();
-  if (!own) {
-    variant.options.back().default_value = of_variants[0].default_value;
-    variant.ranks = static_cast<int>(variant.values.back().number);
+  if (count) {
+    variant.options[*count].default_value = of_variants[common_ranks].default_value;
+    variant.ranks = static_cast<int>(variant.values[*count].number);
   }
+  if (const auto pages = added(common_pages)) variant.pages.kind = static_cast<Pages>(variant.values[*pages].number);
+  if (const auto node = added(common_node)) variant.pages.node = static_cast<int>(variant.values[*node].number);
   variant.copy = copy;
   variant.name += copy;
   return variant;

@@ -42,6 +42,7 @@ struct ChosenSettings {
 struct Variant : ChosenSettings {
   const Layer* module = nullptr;
   int ranks = default_ranks;  // processes that take part: within what the module can
+  PageChoice pages;           // of the memory of its messages
   std::string lack;           // why its module cannot be used on this host; "": it can, or that is not known
 
   // What it is a copy of: tcp of tcp#2.
@@ -55,6 +56,8 @@ struct ChosenPattern : ChosenSettings {
   [[nodiscard]] Part part(int rank, int nranks, std::uint64_t size_bytes) const {
     return {rank, nranks, size_bytes, values.data()};
   }
+  // Does it need the memory of a peer?
+  [[nodiscard]] bool reaches() const { return pattern->reach(part(0, 1, 0)) != NP_REACH_NONE; }
 };
 using Mode = ChosenPattern;  // its name in the run file, and before
 

@@ -23,16 +23,28 @@ std::string reason() { return std::strerror(errno); }
 constexpr std::uint64_t fresh_addresses = 4ULL << 40U;
 constexpr std::uint64_t addresses_of_a_process = 64ULL << 40U;  // half of 2^47: the library needs some, too
 
+// MAP_FAILED: there is no memory. alignment: a power of two.
+void* map_pages(std::uint64_t bytes, std::uint64_t alignment) {
+  const std::uint64_t spare = alignment > 1 ? alignment : 0;
+  void* const mapped = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED || spare == 0) return mapped;
+  char* const begin = static_cast<char*>(mapped);
+  const std::uint64_t before = (alignment - reinterpret_cast<std::uintptr_t>(mapped) % alignment) % alignment;
+  if (before > 0) munmap(begin, before);
+  if (before < spare) munmap(begin + before + bytes, spare - before);
+  return begin + before;
+}
+
 }  // namespace
 
 BufferPool::BufferPool(int ranks_here)
     : fresh_(std::min(fresh_addresses, addresses_of_a_process / static_cast<std::uint64_t>(ranks_here))) {}
 
 Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
-                                                     int ranks_here, const np_limits& limits) {
+                                                     int ranks_here, const np_limits& limits, const PageChoice& pages) {
   std::unique_ptr<BufferPool> pool(new BufferPool(ranks_here));
   pool->endpoint_ = endpoint;
-  pool->half_bytes_ = netpipe::half_bytes(need);
+  pool->half_bytes_ = netpipe::half_bytes(need, pages.kind);
   pool->alignment_ = need.alignment;
   pool->margin_bytes_ = margin_bytes(need);
   pool->outgoing_.table = module.memory_at(limits.outgoing_memory);
@@ -46,28 +58,43 @@ Result<std::unique_ptr<BufferPool>> BufferPool::make(const Layer& module, np_end
                   "; choose a smaller end of the schedule");
   }
   for (MemoryHalf* half : {&pool->outgoing_, &pool->incoming_}) {
-    void* memory = nullptr;
-    if (half->table == nullptr) {
-      memory = mmap(nullptr, pool->half_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (memory == MAP_FAILED) {
-        return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
-      }
-    } else if (half->table->alloc(endpoint, pool->half_bytes_, &memory) != NP_OK) {
-      return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
-    }
-    half->base = static_cast<char*>(memory);
-    half->bytes = pool->half_bytes_;
-    if (reinterpret_cast<std::uintptr_t>(memory) % need.alignment != 0) {
-      return failed(std::string("module ") + module.name + " wants messages at multiples of " +
-                    size_text(need.alignment) + " bytes, and the memory for them does not begin at one");
-    }
-    pool->memory_ = Memory(pool->outgoing_, pool->incoming_, endpoint);
-    pool->memory_.set(memory, 1, pool->half_bytes_);  // touched before anything is timed (docs/method.md)
-    if (pool->memory_.take_status() != NP_OK) {
-      return failed(std::string("module ") + module.name + " cannot write to its own message memory");
-    }
+    if (Outcome made = pool->make_half(module, *half, pages, much); !made) return made.failure();
   }
   return pool;
+}
+
+Outcome BufferPool::make_half(const Layer& module, MemoryHalf& half, const PageChoice& pages, const std::string& much) {
+  void* memory = nullptr;
+  if (half.table == nullptr) {
+    memory = map_pages(half_bytes_, pages.kind == Pages::huge ? huge_page_bytes : 1);
+    if (memory == MAP_FAILED) {
+      return failed(much + " cannot be allocated: " + reason() + "; choose a smaller end of the schedule");
+    }
+  } else if (half.table->alloc(endpoint_, half_bytes_, &memory) != NP_OK) {
+    return failed(much + " cannot be allocated by module " + module.name + "; choose a smaller end of the schedule");
+  }
+  half.base = static_cast<char*>(memory);
+  half.bytes = half_bytes_;
+  if (reinterpret_cast<std::uintptr_t>(memory) % alignment_ != 0) {
+    return failed(std::string("module ") + module.name + " wants messages at multiples of " + size_text(alignment_) +
+                  " bytes, and the memory for them does not begin at one");
+  }
+  memory_ = Memory(outgoing_, incoming_, endpoint_);
+  if (pages.chosen() && !memory_.of_host(memory)) {
+    return unavailable(std::string("module ") + module.name +
+                       " has its messages in memory of a device, which is on no page of this host; leave pages and "
+                       "node out");
+  }
+  if (Outcome chosen = choose_pages(half.base, half.bytes, pages); !chosen) return chosen;
+  memory_.set(memory, 1, half_bytes_);  // touched before anything is timed (docs/method.md)
+  if (memory_.take_status() != NP_OK) {
+    return failed(std::string("module ") + module.name + " cannot write to its own message memory");
+  }
+  const Result<PagesFound> found = found_pages(half.base, half.bytes, pages);
+  if (!found) return found.failure();
+  if (found->huge_bytes) pages_.huge_bytes = pages_.huge_bytes.value_or(0) + *found->huge_bytes;
+  pages_.node = found->node;
+  return ok();
 }
 
 BufferPool::~BufferPool() {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "engine/fresh_memory.h"
+#include "engine/pages.h"
 #include "layer/layer.h"
 #include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"
@@ -18,9 +20,10 @@ namespace netpipe {
 class BufferPool {
  public:
   // ranks_here: how many ranks of this host make the same pool, so that all of them fit into its memory together.
-  // limits: of the endpoint; they name the kind of memory of each half.
+  // limits: of the endpoint; they name the kind of memory of each half. pages: what its pages have to be.
   static Result<std::unique_ptr<BufferPool>> make(const Layer& module, np_endpoint* endpoint, const PoolNeed& need,
-                                                  int ranks_here, const np_limits& limits = {});
+                                                  int ranks_here, const np_limits& limits = {},
+                                                  const PageChoice& pages = {});
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -48,9 +51,12 @@ class BufferPool {
   [[nodiscard]] char* outgoing_base() const { return outgoing_.base; }
   [[nodiscard]] char* incoming_base() const { return incoming_.base; }
   [[nodiscard]] std::uint64_t bytes() const { return 2 * half_bytes_; }
+  // What its pages were found to be, of both halves together.
+  [[nodiscard]] const PagesFound& pages() const { return pages_; }
 
  private:
   explicit BufferPool(int ranks_here);
+  Outcome make_half(const Layer& module, MemoryHalf& half, const PageChoice& pages, const std::string& much);
   Slots slots(char* half, std::uint64_t offset, const BufferPolicy& policy, std::uint64_t place_bytes,
               std::uint32_t many);
 
@@ -59,6 +65,7 @@ class BufferPool {
   FreshMemory fresh_;
   std::uint64_t half_bytes_ = 0, alignment_ = 1, margin_bytes_ = 0;
   MemoryHalf outgoing_, incoming_;
+  PagesFound pages_;
   std::uint32_t turn_ = 0;
 };
 

@@ -2,7 +2,7 @@
 // How far the clocks of ranks on other hosts are from that of rank 0.
 #pragma once
 
-#include "engine/endpoint.h"
+#include "engine/opening/endpoint.h"
 #include "patterns/kit/pattern.h"
 
 namespace netpipe {

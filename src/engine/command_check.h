@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "engine/commands.h"
-#include "engine/rank_setting.h"
+#include "engine/processes/rank_setting.h"
 
 namespace netpipe {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "engine/command_check.h"
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 #include "engine/watchdog.h"
 
 namespace netpipe {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/commands.h"
-#include "engine/opening.h"
+#include "engine/opening/opening.h"
 #include "engine/visit.h"
 
 namespace netpipe {

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "engine/clock_sync.h"
-#include "engine/facts.h"
 #include "engine/messages.h"
+#include "engine/opening/facts.h"
 #include "engine/watchdog.h"
 #include "patterns/kit/verify.h"
 
@@ -53,9 +53,10 @@ void tell_counts(const Endpoint& endpoint, VisitMemory& memory, Report& report) 
 }
 
 // Why the pattern cannot run with what is open, nullptr where it can: the same on all ranks.
-const char* obstacle(const RankSetting& setting, const Pattern& pattern, const Endpoint& endpoint) {
+const char* obstacle(const RankSetting& setting, const Mode& mode, const Endpoint& endpoint) {
+  const Pattern& pattern = *mode.pattern;
   if (pattern.computes && !setting.process->computes()) return "computation takes no time on a simulated machine";
-  if (pattern.reach != NP_REACH_NONE && endpoint.far_in() == nullptr) return endpoint.unreachable().c_str();
+  if (mode.reaches() && endpoint.far_in() == nullptr) return endpoint.unreachable().c_str();
   return nullptr;
 }
 
@@ -64,7 +65,7 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
   np_status status = NP_OK;
   if (module.prepare != nullptr) {
     const np_visit visit{sizeof visit,
-                         static_cast<std::uint32_t>(pattern.reach),
+                         static_cast<std::uint32_t>(pattern.reach(stage)),
                          stage.size_bytes,
                          stage.outgoing.places(),
                          stage.incoming.places(),
@@ -133,7 +134,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
     status = NP_FAILED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", there.failure().sentence.c_str());
   }
-  if (const char* const why = obstacle(setting, pattern, endpoint); why != nullptr && status == NP_OK) {
+  if (const char* const why = obstacle(setting, mode, endpoint); why != nullptr && status == NP_OK) {
     status = NP_UNSUPPORTED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", why);
   }

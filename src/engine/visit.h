@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/commands.h"
-#include "engine/endpoint.h"
-#include "engine/rank_setting.h"
+#include "engine/opening/endpoint.h"
+#include "engine/processes/rank_setting.h"
 
 namespace netpipe {
 

@@ -100,7 +100,7 @@ Result<std::unique_ptr<Layer>> Layer::of(const np_module* table, const std::stri
       fault = too_short("memory", (*memory)->size, least_group_bytes);
     }
     if (!fault.empty()) break;
-    if ((*memory)->kind > NP_MEMORY_NUMA) continue;  // of a newer module
+    if ((*memory)->kind > NP_MEMORY_DEVICE) continue;  // of a newer module
     copy_table(layer->memory_kinds.emplace_back(), *memory, (*memory)->size);
   }
   if (fault.empty()) fault = layer_fault(*layer);

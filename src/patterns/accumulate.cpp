@@ -47,7 +47,7 @@ np_status run_accumulates(Stage& s, std::uint64_t samples, std::uint64_t rounds,
         const void* const source = out + at;
         return accumulate(s.endpoint, peer, static_cast<const double*>(source), s.far_in, offset + at, count);
       },
-      false, [](std::uint64_t, std::uint64_t&) { return NP_OK; });
+      false, [](std::uint64_t, std::uint64_t&) { return NP_OK; }, not_started);
 }
 
 // ------------------------------------------------------------------------------------------------- verification
@@ -106,7 +106,7 @@ const Pattern accumulate = {
     .single_rounds = true,
     .one_buffer = false,
     .in_pairs = true,
-    .reach = NP_REACH_PUT,
+    .reach = reach_by_put,
     .uses = NP_USES_ONE_SIDED,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,

@@ -25,6 +25,13 @@ np_status run_puts(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::i
         done += near.count;
         return s.module.put_each(s.endpoint, peer, near.base, near.stride, s.far_in,
                                  static_cast<std::size_t>(far.base - s.near_in), far.stride, s.size_bytes, near.count);
+      },
+      [&](np_request* requests, std::uint64_t wanted, std::uint64_t& started) {
+        const auto [near, far] = take_both(s.outgoing, s.incoming, wanted);
+        started += near.count;
+        return s.module.iput(s.endpoint, peer, near.base, near.stride, s.far_in,
+                             static_cast<std::size_t>(far.base - s.near_in), far.stride, s.size_bytes, requests,
+                             near.count);
       });
 }
 
@@ -38,21 +45,23 @@ const Pattern put = {
         "time of one operation = (in_flight puts and what completes them) / in_flight; throughput = size_bytes / "
         "that time",
     .source = "Turner, Oline, Chen, Benjegerdes: Integrating New Capabilities into NetPIPE (2003), section 2",
-    .options = options,
+    .options = options_with_requests,
     .operations = width,
     .extra_rounds = [](const Part&) { return 1U; },
     .arrivals = sent_by_other,
     .departures = sent_by_origin,
     .in_flight = width,
+    .requests = requests,
     .single_rounds = true,
     .one_buffer = false,
     .in_pairs = true,
-    .reach = NP_REACH_PUT,
+    .reach = reach_by_put,
     .uses = NP_USES_ONE_SIDED,
     .min_ranks = 1,
     .max_ranks = INT32_MAX,
     .multiple_of = 2,
     .missing = missing_for_put,
+    .unfit = [](const Part& part, const Layer& m) { return without_start(part, m, "iput", m.iput != nullptr); },
     .run = run_puts,
 };
 

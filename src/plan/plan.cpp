@@ -187,7 +187,7 @@ std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& mode, int n
 
 std::string fresh_obstacle(const ChosenPattern& mode, const Layer& module, const np_limits& limits, int nranks) {
   if (mode.buffers.fresh_percent() == 0) return {};
-  if (mode.pattern->reach != NP_REACH_NONE || (nranks == 1 && module.put != nullptr)) {
+  if (mode.reaches() || (nranks == 1 && module.put != nullptr)) {
     return "its messages lie in memory that is open to the peer, and fresh buffers are not: measure it with buffers "
            "warm, apart or cold";
   }
@@ -202,7 +202,7 @@ bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks,
   if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) {
     // One that reaches into memory needs some: the first size that has bytes.
     const auto& sizes = resolved.sizes;
-    const bool empty = mode.pattern->reach != NP_REACH_NONE && sizes.size() > 1 && sizes.front() == 0;
+    const bool empty = mode.reaches() && sizes.size() > 1 && sizes.front() == 0;
     return size_bytes == sizes[empty ? 1 : 0];
   }
   return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
@@ -242,6 +242,10 @@ std::string skip_reason(const ChosenPattern& chosen, const Variant& variant) {
     return std::string("pattern ") + pattern.name +
            " does not obey send_offset=" + size_text(chosen.buffers.send_offset_bytes) +
            ": nothing that it moves starts in a buffer";
+  }
+  if (variant.pages.chosen() && chosen.buffers.fresh_percent() > 0) {
+    return "pattern " + chosen.name + " maps pages for its messages, and pages and node of a variant are those of " +
+           "buffers that are kept: measure it with buffers warm, apart or cold";
   }
   const std::string lack = pattern.unfit(part, *variant.module);
   return lack.empty() ? lack : "pattern " + chosen.name + " " + lack;
@@ -407,10 +411,24 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
 namespace {
 
 // Two halves. UINT64_MAX: too much to count.
-std::uint64_t per_rank(const PoolNeed& need) {
+std::uint64_t pool_bytes(const PoolNeed& need, Pages pages) {
   constexpr std::uint64_t too_much = 1ULL << 62U;  // or it would wrap around
-  const std::uint64_t half = half_bytes(need);
+  const std::uint64_t half = half_bytes(need, pages);
   return half >= too_much || need.fresh_bytes >= too_much ? UINT64_MAX : 2 * (half + need.fresh_bytes);
+}
+
+// Of one pool for all of these variants (none: of all) that leave their pages to the kernel, and one for each other.
+// UINT64_MAX: too much to count.
+std::uint64_t per_rank(const Resolved& resolved, const PoolNeed& need, const std::vector<std::uint32_t>& only = {}) {
+  std::uint64_t bytes = 0;
+  bool shared = false;
+  for (std::uint32_t v = 0; v < resolved.variants.size(); ++v) {
+    const PageChoice& pages = resolved.variants[v].pages;
+    if (!among(only, v) || (shared && !pages.chosen())) continue;
+    shared = shared || !pages.chosen();
+    if (__builtin_add_overflow(bytes, pool_bytes(need, pages.kind), &bytes)) return UINT64_MAX;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -426,7 +444,8 @@ std::uint64_t buffer_bytes(const Plan& plan, const Resolved& resolved) {
       ranks = std::max(ranks, static_cast<std::uint64_t>(resolved.variants[one].ranks));
     }
     std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(ranks, per_rank(pool_need(plan, resolved, line_bytes, together)), &bytes) ||
+    if (__builtin_mul_overflow(ranks, per_rank(resolved, pool_need(plan, resolved, line_bytes, together), together),
+                               &bytes) ||
         __builtin_add_overflow(total, bytes, &total)) {
       return UINT64_MAX;
     }
@@ -447,14 +466,14 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
   // own.
   const bool here = plan.host.empty() && plan.hosts.empty();
   const auto ranks = static_cast<std::uint64_t>(here ? resolved.nranks : 1);
-  if (per_rank(resolved.pool) <= available_bytes / ranks) return ok();
-  const auto alone = [&](const ChosenPattern& mode) { return per_rank(need_of(plan, resolved, {&mode, 1})); };
+  if (per_rank(resolved, resolved.pool) <= available_bytes / ranks) return ok();
+  const auto alone = [&](const ChosenPattern& mode) { return per_rank(resolved, need_of(plan, resolved, {&mode, 1})); };
   const auto largest =
       std::max_element(resolved.modes.begin(), resolved.modes.end(),
                        [&](const ChosenPattern& a, const ChosenPattern& b) { return alone(a) < alone(b); });
   const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
-               shown(per_rank(resolved.pool)) + " of buffers on " +
+               shown(per_rank(resolved, resolved.pool)) + " of buffers on " +
                (ranks == 1 ? "one rank" : "each of " + std::to_string(ranks) + " ranks") + ", and this host has " +
                shown(available_bytes) + " available; choose smaller messages, or fewer of them at once");
 }

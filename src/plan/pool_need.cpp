@@ -38,15 +38,17 @@ std::uint64_t margin_bytes(const PoolNeed& need) {
   return need.verify ? round_up(watched_bytes, std::max(page, need.alignment)) : 0;
 }
 
-std::uint64_t half_bytes(const PoolNeed& need) {
+std::uint64_t half_bytes(const PoolNeed& need, Pages pages) {
   const std::uint64_t stride = place_stride(need.place_bytes, need.alignment);
   std::uint64_t bytes = std::max(stride, need.at_once_bytes);
   // More than twice the cache, counted in whole places of any size up to the largest.
   if (need.spreads) bytes += std::max(bytes, 2 * last_level_cache_bytes() + page);
   // The shortest visit of any pattern has two messages in flight or at rest, and each needs a place to be looked at.
   if (need.verify) bytes = std::max({bytes, verify_bytes, 2 * stride});
-  return round_up(bytes + need.offset_bytes + token_room(need.alignment), std::max(page, need.alignment)) +
-         2 * margin_bytes(need);
+  const std::uint64_t half =
+      round_up(bytes + need.offset_bytes + token_room(need.alignment), std::max(page, need.alignment)) +
+      2 * margin_bytes(need);
+  return pages == Pages::huge ? round_up(half, huge_page_bytes) : half;
 }
 
 std::uint64_t fresh_stride(const BufferPolicy& policy, std::uint64_t place_bytes, std::uint64_t alignment) {

@@ -36,8 +36,11 @@ std::uint64_t token_room(std::uint64_t alignment);
 // Before the first place of each half and behind the last, where messages are verified: what is written there is seen.
 std::uint64_t margin_bytes(const PoolNeed& need);
 
+// Of x86-64, and of ARM with pages of 4 KiB: memory on huge pages begins at a multiple of it and has a multiple of it.
+inline constexpr std::uint64_t huge_page_bytes = 2U << 20U;
+
 // Bytes of each half of a pool: of the outgoing messages, and of the incoming ones.
-std::uint64_t half_bytes(const PoolNeed& need);
+std::uint64_t half_bytes(const PoolNeed& need, Pages pages = Pages::automatic);
 
 // Messages whose buffers are fresh. Bytes of the pages of one of them; how many of so many messages need pages; and how
 // many messages a visit may have, where the shortest visit has so many. The numbers depend on the plan alone.

@@ -404,7 +404,7 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   point.note_speed(std::max(quantile(sorted, 0.5) * curve.setting.operations_per_round, 0.1),
                    span_ns / static_cast<double>(visit.rounds));
   if (visit.pass < 0) {
-    if (!first) point.slowest_ns = point.round_ns;  // the one before was a first message, which is no sleep
+    if (!first) point.slowest_ns = point.round_ns;  // the one before was a first message, and did not sleep
     point.dropped += values.size();
     const bool long_enough = point.cost_ns(static_cast<double>(visit.rounds)) >
                              std::max(4 * batch_factor * setting_.clock_cost_ns, long_sample_ns(curve));
@@ -533,6 +533,12 @@ void Sampler::end_pass() {
       }
     }
   }
+}
+
+void Sampler::give_up_size(const Visit& visit, Stop why) {
+  finish(visit.curve, visit.point, why);
+  Curve& curve = curves_[visit.curve];
+  curve.over = std::none_of(curve.points.begin(), curve.points.end(), [](const Point& p) { return p.to_do(); });
 }
 
 void Sampler::give_up(std::size_t c, Stop why, std::uint64_t from_size_bytes) {

@@ -91,9 +91,9 @@ struct Point {
   std::size_t samples = 0;    // kept
   std::size_t dropped = 0;    // warm-up
   std::uint64_t verified_bytes = 0;
-  std::vector<std::int64_t> counters;        // what the layer counted in all visits (worker/counts.h); empty: nothing
-  std::vector<Losses> losses;                // of each visit, of a lossy layer
-  std::vector<std::vector<Ratio>> of_layer;  // by measure of the layer, of each visit that says something of it
+  std::vector<std::int64_t> counters;  // what the layer counted in all visits (worker/results/counts.h); empty: nothing
+  std::vector<Losses> losses;          // of each visit, of a lossy layer
+  std::vector<std::vector<Ratio>> of_layer;          // by measure of the layer, of each visit that says something of it
   std::vector<std::vector<Losses>> losses_of_ranks;  // by rank, of each visit; empty: of one receiver, or of pairs
   int passes = 0;
   int late_tries = 0;  // visits when the budget of the curve was spent
@@ -144,6 +144,9 @@ class Sampler {
 
   // This size failed: nothing that was measured of it may be reported.
   void forget(const Visit& visit) { at(visit).blocks.clear(); }
+
+  // This size alone will not be measured, the others of its curve will.
+  void give_up_size(const Visit& visit, Stop why);
 
   // What is left of this curve, from this size on, will not be measured.
   void give_up(std::size_t curve, Stop why, std::uint64_t from_size_bytes = 0);

@@ -17,8 +17,8 @@
 
 #include "base/complain.h"
 #include "base/text.h"
-#include "engine/forked.h"
-#include "engine/rank_life.h"
+#include "engine/processes/forked.h"
+#include "engine/processes/rank_life.h"
 #include "engine/watchdog.h"
 #include "link/secret.h"
 #include "machine/environment.h"
@@ -60,7 +60,7 @@ Result<ServingHost> look_around() {
   const std::vector<int> cpus = sensible_cpus(2);
   const int cpu = cpus.size() < 2 ? -1 : cpus[1];
   last_level_cache_bytes();  // remembers it
-  keep_open({"/proc/self/status", "/proc/self/smaps_rollup", "/proc/meminfo"});
+  keep_open({"/proc/self/status", "/proc/self/smaps", "/proc/self/smaps_rollup", "/proc/meminfo"});
   return ServingHost{std::move(*registry), cpu, environment_json(std::array{cpu})};
 }
 
@@ -154,10 +154,12 @@ Result<RemotePlan> check_remote_plan(const std::string& plan_text, const Bounds&
                  std::to_string(bounds.max_message_bytes) +
                  "; end the schedule earlier, or serve with a larger --max-size");
   }
-  const std::uint64_t half = half_bytes(resolved->pool) + resolved->pool.fresh_bytes;
-  const std::uint64_t halves = 2 * resolved->variants.size();
   constexpr std::uint64_t no_end = std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t memory = half > no_end / halves ? no_end : half * halves;
+  std::uint64_t memory = 0;
+  for (const Variant& variant : resolved->variants) {
+    const std::uint64_t half = half_bytes(resolved->pool, variant.pages.kind) + resolved->pool.fresh_bytes;
+    memory = half > (no_end - memory) / 2 ? no_end : memory + 2 * half;
+  }
   if (bounds.max_memory_bytes != 0 && memory > bounds.max_memory_bytes) {
     return usage("the plan needs " + std::to_string(memory) + " bytes of buffers, above this server's limit of " +
                  std::to_string(bounds.max_memory_bytes) +

@@ -6,7 +6,7 @@
 
 #include "base/descriptor.h"
 #include "base/text.h"
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 #include "link/reception.h"
 #include "link/secret.h"
 #include "machine/files.h"

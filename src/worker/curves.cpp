@@ -43,7 +43,7 @@ class OneCurve {
       if (pattern().sizeless(part(size))) return std::nullopt;
       return "no multiple of " + std::to_string(pattern().unit_bytes(part(size))) + " bytes";
     }
-    if (size == 0 && pattern().reach != NP_REACH_NONE) return "an empty message moves nothing into or out of memory";
+    if (size == 0 && mode_.reaches()) return "an empty message moves nothing into or out of memory";
     if (size == 0 && limits_.empty == 0) return "this layer has no empty messages";
     const std::uint64_t most = limits_.max_message_bytes;
     if (most == 0 || size <= most) return std::string();

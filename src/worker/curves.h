@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/opening.h"
+#include "engine/opening/opening.h"
 #include "plan/plan.h"
 #include "sampling/sampler.h"
 

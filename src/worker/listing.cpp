@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/text.h"
+#include "catalog/absent.h"
 #include "catalog/contract.h"
 #include "netpipe/waiting.h"
 #include "plan/plan_keys.h"
@@ -52,6 +53,12 @@ bool carries(const Layer& m, const Pattern& pattern) {
   return chosen && pattern.unfit(chosen->part(0, std::min(ranks, m.max_ranks), 0), m).empty();
 }
 
+void add_default(Json& json, const std::string& module_path) {
+  json.key("default").open('[');
+  for (const std::string& variant : default_variants(module_path)) json.value(variant);
+  json.close(']');
+}
+
 void add_module(Json& json, const LoadedModule& module) {
   const Layer& m = *module.layer;
   json.open('{')
@@ -63,6 +70,7 @@ void add_module(Json& json, const LoadedModule& module) {
   text_or_null(json, "description", module.description.empty() ? nullptr : module.description.c_str());
   json.field("available", module.reason.empty());
   text_or_null(json, "reason", module.reason.empty() ? nullptr : module.reason.c_str());
+  add_default(json, module.path);
   text_or_null(json, "below", m.below);
   text_or_null(json, "adds", m.adds);
   json.field("idle", m.idle != 0).field("min_ranks", m.min_ranks).field("max_ranks", m.max_ranks);
@@ -84,7 +92,9 @@ void add_module(Json& json, const LoadedModule& module) {
 void add_absent(Json& json, const AbsentModule& module) {
   json.open('{').field("name", module.name).field("summary", module.summary).field("version", "");
   json.field("path", module.path).field("launched", false).field_null("description");
-  json.field("available", false).field("reason", module.reason).field_null("below").field_null("adds");
+  json.field("available", false).field("reason", module.reason);
+  add_default(json, module.path);
+  json.field_null("below").field_null("adds");
   json.field("idle", false)
       .field("min_ranks", 1)
       .field("max_ranks", 1)
@@ -131,7 +141,8 @@ void add_fixed(Json& json) {
     json.field("meaning", code.meaning).close('}');
   }
   json.close(']').key("waiting").open('[');
-#define NETPIPE_WAITING(number, word, meaning) json.open('{').field("word", word).field("meaning", meaning).close('}');
+#define NETPIPE_WAITING(number, word, verb, meaning) \
+  json.open('{').field("word", word).field("verb", verb).field("meaning", meaning).close('}');
   NP_WAITING(NETPIPE_WAITING)
 #undef NETPIPE_WAITING
   json.close(']').key("serve_options").open('[');

@@ -15,17 +15,17 @@
 #include "base/text.h"
 #include "catalog/description.h"
 #include "catalog/variant.h"
-#include "engine/join.h"
-#include "engine/pinning.h"
+#include "engine/processes/join.h"
+#include "engine/processes/pinning.h"
 #include "machine/environment.h"
 #include "record/json.h"
 #include "serving/measuring.h"
 #include "serving/serve.h"
 #include "worker/checks.h"
-#include "worker/hosted_rank.h"
-#include "worker/launcher_io.h"
 #include "worker/listing.h"
 #include "worker/run.h"
+#include "worker/workers/hosted_rank.h"
+#include "worker/workers/launcher_io.h"
 
 namespace netpipe {
 namespace {

@@ -16,18 +16,18 @@
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "engine/engine.h"
-#include "engine/forked.h"
-#include "engine/pinning.h"
-#include "engine/rank_life.h"
+#include "engine/processes/forked.h"
+#include "engine/processes/pinning.h"
+#include "engine/processes/rank_life.h"
 #include "engine/watchdog.h"
 #include "link/rendezvous.h"
 #include "link/secret.h"
 #include "machine/environment.h"
 #include "record/foreign_json.h"
 #include "worker/checks.h"
-#include "worker/children.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
 #include "worker/session.h"
+#include "worker/workers/children.h"
 
 namespace netpipe {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan/plan.h"
-#include "worker/launcher_io.h"
+#include "worker/workers/launcher_io.h"
 
 namespace netpipe {
 

@@ -14,9 +14,9 @@
 #include "record/error_record.h"
 #include "record/foreign_json.h"
 #include "record/json.h"
-#include "worker/counts.h"
 #include "worker/curves.h"
-#include "worker/samples.h"
+#include "worker/results/counts.h"
+#include "worker/results/samples.h"
 
 namespace netpipe {
 namespace {
@@ -267,11 +267,10 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     return workers->replaceable() ? ok() : Outcome(report.failure());
   }
   if (report->status == NP_UNSUPPORTED) {
-    write_skipped(command.variant, mode_of(curve).name, command.size_bytes, report->sentence);
     if (report->unanimous != 0) {
-      sampler.forget(v);
-      sampler.give_up(v.curve, Stop::error);
+      leave_out(sampler, v, report->sentence);
     } else {
+      write_skipped(command.variant, mode_of(curve).name, command.size_bytes, report->sentence);
       give_up(sampler, v, true, 0);  // some ranks wait for messages that the others cannot send
     }
   } else if (report->status == verification_failed) {
@@ -318,6 +317,7 @@ void Session::note_pause(Sampler& sampler, const Visit& v, double paused_s, doub
 void Session::take(Sampler& sampler, const Visit& v, const Report& report, double began_s) {
   const Curve& curve = sampler.curves()[v.curve];
   const std::uint64_t size_bytes = curve.points[v.point].size_bytes;
+  say_what_was_refused(v.curve, curve);
   const Opening& opening = variants_[curve.setting.variant].opening;
   const Samples samples = take_samples(mode_of(curve),
                                        {.nranks = opening.nranks,
@@ -361,6 +361,29 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
 }
 
 // ------------------------------------------------------------------------------------------------------- giving up
+
+// No rank has this operation with this size. That may be so of the size, as of a collective without an element; where the
+// next one is refused too and none was measured, it is so of all.
+void Session::leave_out(Sampler& sampler, const Visit& v, const std::string& why) {
+  const Curve& curve = sampler.curves()[v.curve];
+  const bool measured =
+      std::any_of(curve.points.begin(), curve.points.end(), [](const Point& one) { return one.round_ns > 0; });
+  sampler.forget(v);
+  if (!measured && refused_.erase(v.curve) != 0) {
+    write_skipped(curve.setting.variant, mode_of(curve).name, std::nullopt, why);
+    sampler.give_up(v.curve, Stop::error);
+    return;
+  }
+  refused_[v.curve] = {curve.points[v.point].size_bytes, why};
+  if (measured) say_what_was_refused(v.curve, curve);
+  sampler.give_up_size(v, Stop::error);
+}
+
+void Session::say_what_was_refused(std::size_t curve, const Curve& of) {
+  const auto one = refused_.extract(curve);
+  if (one.empty()) return;
+  write_skipped(of.setting.variant, mode_of(of).name, one.mapped().first, one.mapped().second);
+}
 
 // Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this curve from
 // from_bytes on. The variant is opened again for the rest: smaller sizes, which have been seen to work, and other
@@ -451,6 +474,9 @@ Exit Session::run() {
   set_.event(ready.take());
   progress_ns_ = now_ns();
   const Outcome measured = opened ? measure(sampler) : opened;
+  for (std::size_t curve = 0; curve < sampler.curves().size(); ++curve) {
+    say_what_was_refused(curve, sampler.curves()[curve]);
+  }
   if (measured) {
     if (set_.forked->in_step()) take_yardstick();
     if (!sampled_ && exit_ == Exit::done) say_that_nothing_was_measured();

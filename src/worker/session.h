@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine/environment.h"
@@ -14,10 +15,10 @@
 #include "record/run_file.h"
 #include "sampling/sampler.h"
 #include "sampling/yardstick.h"
-#include "worker/forked_workers.h"
-#include "worker/hosted_workers.h"
-#include "worker/launched_workers.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
+#include "worker/workers/forked_workers.h"
+#include "worker/workers/hosted_workers.h"
+#include "worker/workers/launched_workers.h"
 
 namespace netpipe {
 
@@ -67,6 +68,8 @@ class Session {
   void take(Sampler& sampler, const Visit& visit, const Report& report, double began_s);
   void note_suspension();
   void note_pause(Sampler& sampler, const Visit& visit, double paused_s, double began_s);
+  void leave_out(Sampler& sampler, const Visit& visit, const std::string& why);
+  void say_what_was_refused(std::size_t curve, const Curve& of);
   void leave(Sampler& sampler, std::uint32_t variant);
   Outcome close_one(std::uint32_t variant);
   void give_up(Sampler& sampler, const Visit& visit, bool again, std::uint64_t from_bytes);
@@ -99,6 +102,8 @@ class Session {
   std::int64_t progress_ns_ = 0;
   std::uint64_t visits_ = 0;
   Gathered gathered_;
+  // curve -> a size that its layer refused, and why, as long as no other size is known
+  std::map<std::size_t, std::pair<std::uint64_t, std::string>> refused_;
   bool sampled_ = false;                             // anything at all
   std::map<std::size_t, std::uint64_t> unverified_;  // curve -> its smallest size of which no byte could be checked
   Exit exit_ = Exit::done;

@@ -24,6 +24,8 @@ MANY_RANKS = 8  # a grid of three dimensions has two in each
 
 LONGEST_S = 300.0  # of one run, on a machine that does much else
 
+DEFAULTS = [pattern for pattern, least in LEAST.items() if least <= 2]
+
 Done = Outcome | Measured
 
 
@@ -49,6 +51,19 @@ def check_every_pattern(
     finally:
         cells.record(request.node)
     assert set(LEAST) - ran == lacks
+    return ran
+
+
+def check_defaults(
+    run: Callable[..., Done], request: pytest.FixtureRequest, module: dict[str, Any]
+) -> set[str]:
+    """The same of the patterns of two ranks with the defaults of their options, at two sizes, within seconds."""
+    cells = Cells()
+    try:
+        ran = _check(run, cells, module, DEFAULTS, "8,4097", 2)
+    finally:
+        cells.record(request.node)
+    assert "pingpong" in ran
     return ran
 
 
@@ -87,7 +102,7 @@ def _check_pattern(
         if one["size_bytes"] is None:
             assert not points
             assert_true_reason(one["reason"], module, ranks)
-    # A rank that cannot do it with these options, or at one size, ends the whole curve.
+    # A rank that cannot do what others can ends the whole curve.
     given_up = any(one["size_bytes"] is None or one["reason"].startswith("rank ") for one in skipped)
     said = {one["size_bytes"] for one in [*points, *skipped]}
     assert given_up or said == wanted or _has_one_size(pattern), (pattern, said)

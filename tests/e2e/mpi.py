@@ -75,7 +75,7 @@ def mpis(pytestconfig: pytest.Config) -> Iterator[Mpis]:
     folder = Path(tempfile.mkdtemp(prefix="netpipe-mpis-"))
     folder.chmod(0o755)
     found = Mpis(folder)
-    only_everyday = "not deep" in pytestconfig.option.markexpr
+    only_everyday = "not deep" in pytestconfig.option.markexpr or pytestconfig.getoption("--brief")
     for name, (mpicc, remedy) in LIBRARIES.items():
         if only_everyday and name not in EVERYDAY:
             continue

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from every_pattern import check_every_pattern, listed
+from every_pattern import check_defaults, check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
@@ -74,8 +74,17 @@ def test_every_byte_arrives_with_every_setting(
     done.check_points([variant], TWO_SIDED, SIZES)
 
 
+@pytest.mark.check
+def test_each_pattern_with_its_defaults(
+    armci: Layered, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for added in armci.there.values():
+        module = listed(added.name, armci.environment)
+        check_defaults(partial(armci.run, tmp_path / "run.jsonl"), request, module)
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [pytest.param("openmpi", marks=pytest.mark.row), "mpich"])
 def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     armci: Layered, request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:
@@ -84,7 +93,7 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     ran = check_every_pattern(partial(armci.run, tmp_path / "run.jsonl"), request, module, lacks)
     operations = {pattern for pattern in ran if pattern.startswith("atomic")}
     assert operations == {"atomic", "atomic:op=swap", "atomic:target=own"}
-    assert {"accumulate", "accumulate:sync=fence", "signal"} <= ran
+    assert {"accumulate", "accumulate:sync=fence", "signal", "strided", "strided:direction=get"} <= ran
 
 
 @pytest.mark.deep
@@ -154,6 +163,31 @@ def test_a_setting_that_makes_no_sense_is_refused(armci: Layered, tmp_path: Path
     assert done.code == 2
     assert "every message goes straight to its place" in done.sentence
     assert not done.of("point")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_block_arrives_however_armci_makes_a_strided_transfer(
+    armci: Layered, tmp_path: Path, library: str
+) -> None:
+    name = need(armci, library)
+    variants = [f"{name}:strided={method},transport=shm" for method in ("DIRECT", "IOV")]
+    patterns = [
+        f"strided:{one}" for one in ("block=64,stride=200", "direction=get,block=8,stride=8", "in_flight=5")
+    ]
+    done = armci.run(
+        tmp_path / "run.jsonl",
+        *variants,
+        *asked(patterns),
+        "--sizes",
+        "64,65536",
+        "--verify",
+        "--budget",
+        "0.1",
+    )
+    done.check_points(variants, patterns, "64,65536")
+    for variant, method in zip(variants, ("DIRECT", "IOV"), strict=True):
+        assert f"ARMCI_STRIDED_METHOD={method}" in done.settings(variant)["environment"]
 
 
 def test_a_setting_of_strided_transfers_labels_no_put(armci: Layered, tmp_path: Path) -> None:

@@ -54,6 +54,35 @@ def test_every_byte_arrives_in_each_direction_and_wait(measure: Runner, directio
     assert all(point["verified_bytes"] > 0 for point in done.of("point") if point["size_bytes"] > 0)
 
 
+@pytest.mark.parametrize("more", ["", ",direction=get"])
+def test_blocks_that_lie_apart_arrive_and_nothing_else_is_touched(measure: Runner, more: str) -> None:
+    """More of them than a call of the kernel takes (1024), and some of 2 MiB in flight together."""
+    shapes = (
+        "block=8,stride=16",
+        "block=100,stride=300",
+        "block=64k,stride=64k,in_flight=3",
+        "block=8,sync=fence",
+    )
+    patterns = [f"strided:{shape}{more}" for shape in shapes]
+    done = listed(
+        *(measure, "", "8,100,20000,65536,196608", *(f"pattern {one}" for one in patterns)),
+        *("verify yes", "budget 0.2"),
+    )
+    assert done.code == 0, done.said
+    found = {(one["pattern"], one["size_bytes"]) for one in done.of("point")}
+    assert len(found) == 4 + 2 + 2 + 4, found
+    assert all(one["verified_bytes"] >= 2 * one["size_bytes"] for one in done.of("point"))
+    reasons = {one["reason"] for one in done.of("skipped")}
+    assert reasons == {"no multiple of 100 bytes", "no multiple of 65536 bytes"}
+
+
+def test_blocks_that_lie_on_each_other_are_refused(measure: Runner) -> None:
+    done = listed(measure, "", "64", "pattern strided:block=64,stride=32", "budget 0.1")
+    assert done.code == 3, done.said
+    (skipped,) = done.of("skipped")
+    assert "blocks of 64 bytes that begin every 32" in skipped["reason"]
+
+
 def test_each_message_is_copied_once_and_an_empty_one_not_at_all(measure: Runner) -> None:
     done = listed(measure, "", "0,8,100000", "pattern pingpong", "budget 0.1")
     assert done.code == 0, done.said

@@ -135,7 +135,7 @@ def test_every_operation_of_every_library_gives_the_right_result(
         refused = {
             one["pattern"]
             for one in done.of("skipped", variant=name)
-            if one["size_bytes"] and one["reason"] != "no multiple of 8 bytes"
+            if one["reason"] != "no multiple of 8 bytes"
         }
         seen = {point["pattern"] for point in done.of("point", variant=name)}
         # A library of MPI-2 has no operation that is only started, and not those of MPI-3; all others have every one.
@@ -145,3 +145,18 @@ def test_every_operation_of_every_library_gives_the_right_result(
         for point in done.of("point", variant=name):
             assert point["verified_bytes"] > 0 or "barrier" in point["pattern"]
             assert len(point["cells"]) == ranks
+
+
+def test_a_size_that_no_rank_takes_is_left_out_and_the_others_are_measured(measure: Runner) -> None:
+    done = measure(
+        module("lagging"),
+        *("variant lagging:late=-1", "ranks 4", "schedule list", "sizes 64,4096,2097152"),
+        *("pattern collective", "pattern collective:what=allgather", "budget 0.2"),
+    )
+    assert done.code == 0, done.said
+    assert [point["size_bytes"] for point in done.of("point", pattern="collective")] == [64, 4096]
+    (large,) = done.of("skipped", pattern="collective")
+    assert large["size_bytes"] == 2097152
+    (lacking,) = done.of("skipped", pattern="collective:what=allgather")
+    assert lacking["size_bytes"] is None, "two sizes were refused: it has no such operation"
+    assert not done.of("point", pattern="collective:what=allgather")

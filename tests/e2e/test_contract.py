@@ -22,6 +22,22 @@ def test_a_module_of_another_version_of_the_contract_measures(measure: Runner, n
     assert variant["ranks"][0]["settings"]["second_option"] == "7"
 
 
+def test_what_a_layer_promises_is_recorded(measure: Runner) -> None:
+    done = measure(
+        *("variant null", "variant tcp", "variant udp", "pattern pingpong"),
+        *("schedule list", "sizes 8", "budget 0.02"),
+    )
+    assert done.code == 0, done.said
+    promises = {one["variant"]: one["promises"] for one in done.of("variant")}
+    usual = {"delivers": True, "lossy": False, "unordered": False, "empty": False, "max_message_bytes": None}
+    usual |= {"max_inline_bytes": 0, "alignment_bytes": 1}
+    assert promises == {
+        "null": usual | {"delivers": False, "empty": True},
+        "tcp": usual,
+        "udp": usual | {"lossy": True, "unordered": True, "empty": True},
+    }
+
+
 def test_the_counters_of_a_newer_module_are_read(measure: Runner) -> None:
     done = listed(measure, "newer", "8", "budget 0.2")
     (first, second) = done.of("counters")

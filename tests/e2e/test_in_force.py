@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import WORKER, Netpipe, Outcome, Runner
 from mpi import EVERYDAY, Mpis
-from test_conformance import LISTING, own
+from test_conformance import LISTING, MODULES, own
 from test_faults import module
 
 # With `collective`, which no module of ours has: a test module.
@@ -23,6 +23,7 @@ LAYER = {
     "congestion": ("shm:ranks=4", None),
     "halo": ("shm:ranks=4", None),
     "cast": ("udp", None),
+    "strided": ("cma" if "cma" in MODULES else "shm", None),
 }
 SIZES = (8, 4096)
 # Messages that are counted in the time of one operation, where a setting changes it; with two ranks.

@@ -278,6 +278,8 @@ def test_a_setting_is_in_force_and_recorded(measure: Runner, settings: str, fact
     )
     assert_verified(done, 6)
     assert facts(done)[fact] == value
+    (opened,) = done.of("variant")
+    assert opened["promises"]["max_inline_bytes"] == int(facts(done)["inject_bytes"])
 
 
 @deep
@@ -300,6 +302,7 @@ def test_registered_memory_cannot_be_new_to_the_layer(measure: Runner) -> None:
         pytest.param(":provider=shm", marks=deep),
         pytest.param(":wait=block", marks=deep),
         pytest.param(":ep=msg,wait=block", marks=deep),
+        pytest.param(":ep=msg,completion=counter", marks=deep),
         pytest.param(":provider=udp;ofi_rxd", marks=deep),
     ],
 )
@@ -314,10 +317,14 @@ def test_puts_and_gets_arrive(measure: Runner, settings: str) -> None:
         "get:in_flight=7",
         "put:sync=fence",
         "get:sync=fence,in_flight=7",
+        "put:sync=wait",
+        "get:sync=wait",
+        "put:sync=wait,in_flight=7",
+        "get:sync=wait,in_flight=7",
     )
     lines = [f"pattern {pattern}" for pattern in patterns]
     done = measure(f"variant libfabric{settings}", *lines, "sizes 1,4097,65537", *QUICK)
-    assert_verified(done, 18)
+    assert_verified(done, 30)
     assert facts(done)["rma"] == "yes"
 
 

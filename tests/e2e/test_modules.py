@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """netpipe modules with real MPI libraries: each of the six is built and described, and what may happen to one
-afterwards is seen. tests/python/test_modules.py has the rest, without any library.
+afterwards is seen. tests/python/test_modules_command.py has the rest, without any library.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from conftest import Netpipe
-from every_pattern import check_every_pattern, listed
-from mpi import EVERYDAY, SIX, Mpis
+from every_pattern import check_defaults, check_every_pattern, listed
+from mpi import SIX, Mpis
 
 from netpipe import native
 from netpipe.findings import judge
@@ -96,13 +96,24 @@ def test_every_byte_arrives_with_every_setting_or_the_reason_why_not_is_named(
     assert not works & failed, {variant: error["message"] for variant, error in errors.items()}
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("library", SIX)
+def test_each_pattern_with_its_defaults(
+    netpipe: Netpipe, with_mpis: Mpis, request: pytest.FixtureRequest, library: str
+) -> None:
+    (added,) = with_mpis.need(library)
+    check_defaults(netpipe, request, listed(added.name))
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("library", EVERYDAY)
+@pytest.mark.parametrize("library", ["openmpi", pytest.param("mpich", marks=pytest.mark.row)])
 def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     netpipe: Netpipe, with_mpis: Mpis, request: pytest.FixtureRequest, library: str
 ) -> None:
     (added,) = with_mpis.need(library)
-    ran = check_every_pattern(netpipe, request, listed(added.name), {"cast", "partitioned", "threads"})
+    ran = check_every_pattern(
+        netpipe, request, listed(added.name), {"cast", "partitioned", "strided", "threads"}
+    )
     assert {"accumulate", "atomic", "collective:what=alltoallw", "halo:dims=3", "itself"} <= ran
 
 

@@ -61,6 +61,21 @@ def test_a_fence_that_is_not_there_is_a_reason_to_skip(measure: Runner) -> None:
     assert len(done.of("point", pattern="put")) == 1
 
 
+def test_a_layer_that_starts_nothing_is_not_waited_for(measure: Runner) -> None:
+    done = measure(
+        *("variant shm", "pattern put:sync=wait", "pattern get:sync=wait", "pattern put"),
+        *("schedule list", "sizes 8", "budget 0.05"),
+    )
+    assert done.code == 0, done.said
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    assert reasons == {
+        f"{way}:sync=wait": f"pattern {way}:sync=wait needs i{way}, which module shm lacks: choose sync=flush or "
+        "sync=fence"
+        for way in ("put", "get")
+    }
+    assert {point["pattern"] for point in done.of("point")} == {"put"}
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [

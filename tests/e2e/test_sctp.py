@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sctp. Where this kernel has none it is listed with the reason; a deep test runs this file in a guest that has it."""
+"""sctp. Where this kernel has none it is listed with the reason; test_in_guest.py runs this file
+in a guest that has it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Runner, Starter, parse, wait_for_samples
-from guests import IN_GUEST, run_in_guest
+from guests import IN_GUEST
 from test_hosts import FAR, NEAR, Site, site
 from test_tcp_tls import settings, verified
 from test_two_hosts import two_namespaces
@@ -116,13 +118,3 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_sentence(started: Starter) -> N
     assert process.wait(30) == 4
     errors = [r["message"] for r in parse(path.read_text()) if r["type"] == "error"]
     assert any("rank 1" in message for message in errors), errors
-
-
-@pytest.mark.deep
-@pytest.mark.skipif(IN_GUEST, reason="a guest boots no guest")
-def test_in_a_guest_whose_kernel_has_it(module: dict[str, Any], tmp_path: Path) -> None:
-    if module["available"]:
-        pytest.skip("this kernel has SCTP")
-    ran, skipped = run_in_guest(("tests/e2e/test_sctp.py",), tmp_path)
-    assert ran >= 13
-    assert "no SCTP" not in str(skipped)

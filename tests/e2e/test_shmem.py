@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from every_pattern import check_every_pattern, listed
+from every_pattern import check_defaults, check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
@@ -133,14 +133,22 @@ def test_every_byte_arrives_with_every_setting(shmem: Layered, tmp_path: Path, s
     assert found["order"] == (order[1] if order else "fence")
 
 
+@pytest.mark.check
+def test_each_pattern_with_its_defaults(
+    shmem: Layered, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    check_defaults(partial(shmem.run, tmp_path / "run.jsonl"), request, listed(NAME, shmem.environment))
+
+
 @pytest.mark.deep
+@pytest.mark.row
 def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     shmem: Layered, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     lacks = {"accumulate", "cast", "collective_overlap", "itself", "partitioned", "threads"}
     module = listed(NAME, shmem.environment)
     ran = check_every_pattern(partial(shmem.run, tmp_path / "run.jsonl"), request, module, lacks)
-    assert {"signal", "atomic", *(f"atomic:op={op}" for op in OPERATIONS)} <= ran
+    assert {"signal", "strided", "atomic", *(f"atomic:op={op}" for op in OPERATIONS)} <= ran
 
 
 @pytest.mark.deep

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from every_pattern import check_every_pattern, listed
+from every_pattern import check_defaults, check_every_pattern, listed
 from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
 from over_libraries import Layered, build, check_interrupt, check_killed_rank, check_two_hosts
 
@@ -18,12 +18,11 @@ from netpipe.reading.layers import Below
 from netpipe.records import Run
 
 LIBRARIES = ("openmpi", "mpich")
-# It has SND and RCV, and nothing that is only begun. Its global operations are refused for no elements, and size 0 is
-# among the sizes here; with others they are tested below.
+# It has SND and RCV, and nothing that is only begun.
 LACKS = {
-    *("accumulate", "atomic", "bidirectional", "burst", "cast", "collective", "collective_overlap"),
+    *("accumulate", "atomic", "bidirectional", "burst", "cast", "collective_overlap"),
     *("congestion", "exchange", "get", "halo", "incast", "itself", "outcast", "overhead", "overlap"),
-    *("partitioned", "put", "ring", "signal", "threads", "window"),
+    *("partitioned", "put", "ring", "signal", "strided", "threads", "window"),
 }
 
 
@@ -106,8 +105,17 @@ def test_every_byte_arrives_whether_or_not_its_calls_wait(
         assert done.settings(variant)["transport_found"] == wanted
 
 
+@pytest.mark.check
+def test_each_pattern_with_its_defaults(
+    tcgmsg: Layered, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for added in tcgmsg.there.values():
+        module = listed(added.name, tcgmsg.environment)
+        check_defaults(partial(tcgmsg.run, tmp_path / "run.jsonl"), request, module)
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [pytest.param("openmpi", marks=pytest.mark.row), "mpich"])
 def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     tcgmsg: Layered, request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:

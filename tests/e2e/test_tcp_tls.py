@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tcp with TLS 1.3 by OpenSSL and by the kernel. Where this kernel has none, a deep test runs this file in a guest that
-has it.
+"""tcp with TLS 1.3 by OpenSSL and by the kernel. Where this kernel has none, test_in_guest.py runs this file in
+a guest that has it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 from conftest import Outcome, Runner, Starter, parse, wait_for_samples
-from guests import IN_GUEST, run_in_guest
+from guests import IN_GUEST
 
 pytestmark = pytest.mark.module("tcp")
-deep = pytest.mark.deep
 
 
 def kernel_has_it() -> bool:
@@ -121,11 +120,3 @@ def test_a_kernel_without_it_says_so(measure: Runner) -> None:
     assert done.code == 3
     assert "tls=kernel: this kernel has no TLS" in done.said
     assert "modprobe tls" in done.said
-
-
-@deep
-@pytest.mark.skipif(IN_GUEST or HAS["kernel"], reason="this kernel has it")
-def test_in_a_guest_whose_kernel_has_it(tmp_path: Path) -> None:
-    ran, skipped = run_in_guest(("tests/e2e/test_tcp_tls.py", "-k", "kernel or records"), tmp_path)
-    assert ran >= 8
-    assert "this kernel has no TLS" not in str(skipped)

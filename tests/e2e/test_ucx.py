@@ -113,6 +113,21 @@ def test_the_protocols_of_every_operation_are_recorded(measure: Runner, protocol
         assert (" over " in found["tag"][one]) == (protocols == "v2")
 
 
+@pytest.mark.parametrize("tls", ["posix", "tcp"])
+def test_puts_and_gets_that_are_waited_for_by_requests_arrive(measure: Runner, tls: str) -> None:
+    patterns = [f"{way}:sync=wait{more}" for way in ("put", "get") for more in ("", ",in_flight=7")]
+    done = measure(
+        *(f"variant ucx:tls={tls}", *(f"pattern {one}" for one in patterns), "buffers cold"),
+        *("schedule list", "sizes 1,4097,300001", "budget 0.05", "verify yes"),
+    )
+    assert done.code == 0, done.said
+    for pattern in patterns:
+        points = done.of("point", pattern=pattern)
+        assert len(points) == 3, pattern
+        width = 7 if "in_flight" in pattern else 1
+        assert all(point["verified_bytes"] >= 2 * width * point["size_bytes"] for point in points), pattern
+
+
 def test_an_empty_message_is_nothing_in_a_stream_and_something_otherwise(measure: Runner) -> None:
     done = measure("variant ucx:api=stream", "variant ucx:api=am", *QUICK, "sizes 0,8")
     assert done.code == 0, done.said

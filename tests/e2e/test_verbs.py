@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """verbs: its queue pairs, ways to carry a message, waits, refusals and faults. These tests need an RDMA device. Where
-there is none, the deep tests boot a guest with soft-RoCE and run this file and the conformance tests of verbs in it.
+there is none, test_in_guest.py boots a guest with soft-RoCE and runs this file there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,12 +18,10 @@ from typing import Any
 
 import pytest
 from conftest import WORKER, Outcome, Runner, Starter, parse, wait_for_samples
-from guests import GUEST, IN_GUEST, run_in_guest
-from machines import wait_until
+from guests import IN_GUEST
 from test_libfabric import ranks_of
 
 pytestmark = pytest.mark.module("verbs")
-deep = pytest.mark.deep
 
 # An emulated processor may take seconds for a window.
 QUICK = ("schedule list", "verify yes", "budget 0.3" if IN_GUEST else "budget 0.05", "timeout 20")
@@ -93,71 +90,6 @@ def test_its_options_are_listed_all_the_same() -> None:
     assert {"device", "port", "gid", "mtu", "inline", "qps", "register", "wait", "spin_us"} <= set(named)
 
 
-@deep
-@pytest.mark.skipif(IN_GUEST or MODULE.get("available", False), reason="there is a device here already")
-@pytest.mark.parametrize(
-    ("what", "fewest"),
-    [
-        (("tests/e2e/test_verbs.py",), 93),
-        (("tests/e2e/test_verbs_hosts.py",), 3),
-        # All sizes of each setting would take half an hour.
-        (
-            (
-                "tests/e2e/test_conformance.py",
-                "-k",
-                "verbs and (few or every_pattern or every_buffer or thresholds)",
-            ),
-            17,
-        ),
-    ],
-    ids=["its tests", "two hosts", "conformance"],
-)
-def test_in_a_guest_with_soft_roce(what: tuple[str, ...], fewest: int, tmp_path: Path) -> None:
-    if not BUILT:
-        pytest.skip(REASON)
-    ran, skipped = run_in_guest(what, tmp_path)
-    assert ran >= fewest
-    assert not [reason for reason in skipped if "no RDMA device" in reason or "not built" in reason], skipped
-
-
-@deep
-@pytest.mark.skipif(IN_GUEST, reason="a guest boots no guest")
-def test_no_guest_outlives_who_booted_it() -> None:
-    if shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("qemu-system-x86_64 is not installed: apt install qemu-system-x86")
-    guest = subprocess.Popen([sys.executable, GUEST, "--", "sleep", "60"], stderr=subprocess.PIPE)
-    children = Path(f"/proc/{guest.pid}/task/{guest.pid}/children")
-
-    def qemu() -> list[int]:
-        """None while it is not there yet; the folder may have to be built before."""
-        pids = [int(pid) for pid in children.read_text().split()]
-        return [pid for pid in pids if b"qemu-system" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-    wait_until(lambda: bool(qemu()), "qemu begins", 120)
-    (emulator,) = qemu()
-    guest.kill()
-    guest.communicate(timeout=20)
-    wait_until(lambda: not Path(f"/proc/{emulator}").exists(), "qemu ends")
-
-
-@deep
-@pytest.mark.skipif(IN_GUEST, reason="a guest boots no guest")
-def test_a_guest_that_does_not_boot_is_named_with_what_it_said() -> None:
-    if shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("qemu-system-x86_64 is not installed: apt install qemu-system-x86")
-    done = subprocess.run(
-        [sys.executable, GUEST, "--memory", "48M", "--", "true"],
-        env={**os.environ, "NETPIPE_GUEST_ACCEL": "tcg"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 125
-    assert re.search(r"guest: the guest \(tcg\) (ended|did not come up in time)", done.stderr), done.stderr
-    assert re.search(r"memory|panic|its console is empty", done.stderr, re.IGNORECASE), done.stderr
-
-
 # ------------------------------------------------------------------------------- how bytes move
 
 
@@ -197,6 +129,9 @@ def test_queue_pairs_that_may_lose_messages_say_so(measure: Runner, settings: st
     )
     assert done.code == 0, done.said
     assert facts(done)["qp"] == qp
+    (opened,) = done.of("variant")
+    promises = opened["promises"]
+    assert (promises["lossy"], promises["unordered"]) == (True, qp == "ud")
     most = int(facts(done)["mtu"]) if qp == "ud" else 1 << 20
     fit = [size for size in (0, 1, 1000, 4097) if size <= most]
     assert {p["size_bytes"] for p in done.of("point", pattern="pingpong")} == set(fit)
@@ -284,9 +219,10 @@ def test_nothing_is_written_to_itself(measure: Runner, op: str) -> None:
 @pytest.mark.parametrize("settings", ["", ":qps=3", ":qps=3,signal=7,list=5", ":inline=0", ":wait=block"])
 def test_puts_and_gets_arrive(measure: Runner, settings: str) -> None:
     patterns = ("put", "get", "put:in_flight=33", "get:in_flight=33", "put:sync=fence", "signal")
+    patterns += tuple(f"{way}:sync=wait{more}" for way in ("put", "get") for more in ("", ",in_flight=33"))
     lines = [f"pattern {pattern}" for pattern in patterns]
     done = measure(f"variant verbs{settings}", *lines, "sizes 1,300,65537", *QUICK)
-    assert_verified(done, 18)
+    assert_verified(done, 30)
 
 
 @needs_device
@@ -331,6 +267,9 @@ def test_a_setting_is_in_force_and_recorded(measure: Runner, settings: str, fact
     done = measure(f"variant verbs:{settings}", "pattern pingpong", "pattern window", "sizes 8,4097", *QUICK)
     assert_verified(done, 4)
     assert facts(done)[fact] == value
+    (opened,) = done.of("variant")
+    beside = 8 if settings.startswith("op=write,") else 0  # the word that tells of a message
+    assert opened["promises"]["max_inline_bytes"] == max(int(facts(done)["inline_bytes"]) - beside, 0)
     if value == "block":
         assert all(int(p["counters"]["empty_polls"]) == 0 for p in done.of("point") if p.get("counters"))
 

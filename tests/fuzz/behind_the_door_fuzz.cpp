@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "engine/command_check.h"
 #include "engine/engine.h"
-#include "engine/forked.h"
+#include "engine/processes/forked.h"
 #include "engine/watchdog.h"
 #include "fuzz.h"
 #include "link/group.h"
@@ -32,9 +32,9 @@
 #include "record/foreign_json.h"
 #include "sampling/sampler.h"
 #include "serving/measuring.h"
-#include "worker/records.h"
-#include "worker/samples.h"
-#include "worker/workers.h"
+#include "worker/results/records.h"
+#include "worker/results/samples.h"
+#include "worker/workers/workers.h"
 
 namespace {
 
@@ -345,7 +345,7 @@ std::string mutated(std::string text, Random& random) {
 void one_plan(const Planned& p, Random& random) {
   const std::string text = random.one_in(50) ? p.canonical : mutated(p.canonical, random);
   const Result<RemotePlan> fine = check_remote_plan(text, Bounds{}, p.registry);
-  require(!fine || text.starts_with("netpipe-plan 1\n"), "what is no plan was taken for one");
+  require(!fine || text.starts_with("netpipe-plan 1\n"), "an invalid plan was accepted");
   require(fine || !fine.failure().sentence.empty(), "a plan was refused without a sentence");
   require(text != p.canonical || static_cast<bool>(fine), "an honest plan was refused");
   ++reached.plans;

@@ -62,11 +62,11 @@ def silent() -> Run:
 '''
 
 
-def example_of(page: str, kind: str) -> str:
-    """The first code block of this kind on a page of the documentation: what readers will copy."""
-    found = re.search(rf"```{kind}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert found, f"{page} has no example"
-    return found[1]
+def example_of(page: str, kind: str, place: int = 0) -> str:
+    """A code block of this kind on a page of the documentation: what readers will copy."""
+    found = re.findall(rf"```{kind}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert len(found) > place, f"{page} has no such example"
+    return str(found[place])
 
 
 @dataclass(frozen=True)
@@ -279,6 +279,27 @@ def test_a_figure_is_listed_and_drawn(drawing: Copy, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "tail.svg").read_text()
     drawing.netpipe("report", record, "--output", tmp_path / "report.html")
     assert "Tail: p99 over the median" in (tmp_path / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def drawing_kernels(scripted: Copy) -> Copy:
+    example = example_of("docs/how-to/add-a-figure.md", "python", 1)
+    scripted.add("python/netpipe/render/figures/operations.py", example)
+    return scripted
+
+
+def test_a_figure_of_kernels_is_listed_and_drawn(drawing_kernels: Copy, tmp_path: Path) -> None:
+    results = tmp_path / "apps.jsonl"
+    result = {"type": "result", "name": "cg", "problem": "A", "variant": "mpi@x", "verified": True}
+    ran = [{**result, "ranks": ranks, "seconds": 4 / ranks, "mops": 100.0 * ranks} for ranks in (1, 2, 4)]
+    lines = [{"type": "applications", "schema": 1}, *ran, {"type": "end", "exit_code": 0}]
+    results.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert re.search(r"^ *operations\b", drawing_kernels.netpipe("plot", "--list", results), re.MULTILINE)
+    drawn = tmp_path / "operations.svg"
+    drawing_kernels.netpipe("plot", results, "--figure", "operations", "--output", drawn)
+    assert "<svg" in drawn.read_text()
+    drawing_kernels.netpipe("report", results, "--output", tmp_path / "report.html")
+    assert "Operations per second" in (tmp_path / "report.html").read_text()
 
 
 # ------------------------------------------------------------------------------------ a library family: one folder

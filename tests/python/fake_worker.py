@@ -57,6 +57,17 @@ REUSE = {
     "help": "percentage of messages that reuse a buffer",
     "tunable": False,
 }
+PAGES = {
+    "name": "pages",
+    "type": "choice",
+    "default": "auto",
+    "min": 0,
+    "max": 0,
+    "choices": ["auto", "small", "huge"],
+    "unit": "",
+    "help": "pages of message memory",
+    "tunable": False,
+}
 # name, below, adds, latency in ns, bytes per ns, options
 MODULES = [
     ("null", None, None, 3.0, 1e5, []),
@@ -66,6 +77,14 @@ MODULES = [
     ("unix", "shm", "Unix sockets", 3900.0, 3.4, [WAIT]),
     ("tcp", "unix", "TCP/IP", 24000.0, 3.1, [SNDBUF, WAIT]),
 ]
+DEFAULT = {  # what a run without variants measures, by module: as the real layers have it
+    "null": ["null"],
+    "memcpy": ["memcpy"],
+    "shm": ["shm", "shm:wait=block"],
+    "pipe": ["pipe"],
+    "unix": ["unix", "unix:wait=poll"],
+    "tcp": ["tcp", "tcp:wait=poll"],
+}
 TRANSPORT = {
     **WAIT,
     "name": "transport",
@@ -172,6 +191,7 @@ def listing() -> dict[str, Any]:
                 "path": f"lib/netpipe/modules/{name}.so",
                 "available": True,
                 "reason": None,
+                "default": DEFAULT.get(name, []),
                 "min_ranks": 1 if name in ("null", "memcpy") else 2,
                 "max_ranks": 1 if name in ("null", "memcpy") else 1 << 20,
                 "crosses_hosts": name == "tcp",
@@ -200,6 +220,7 @@ def listing() -> dict[str, Any]:
                 "measures": [{"name": "gap", "unit": "ns", "help": "between two arrivals"}],
             },
         ],
+        "variant_options": [PAGES],
         "pattern_options": [REUSE],
     }
 

@@ -137,6 +137,24 @@ def test_a_library_that_yields_is_held_against_the_layer_that_polls() -> None:
     assert (loss.below, loss.waits) == ("tcp:wait=poll", None)
 
 
+def test_an_option_with_a_word_of_its_own_is_what_its_module_found_it_to_be() -> None:
+    """tcp:wait=sigio sleeps until a signal wakes it, and says so: it waits as a layer does that blocks."""
+    variants = [
+        ("unix", None, "block"),
+        ("unix:wait=poll", None, "poll"),
+        ("tcp:wait=sigio", "unix", "sigio"),
+    ]
+    made = run(variants, [point(name, 8, 100) for name, _, _ in variants])
+    for opened in made.variants:
+        opened.ranks = [Rank(rank=0, host="a")]
+    made.variants[-1].ranks[0].settings["wait"] = "block"
+    got = only(losses(made))
+    assert (got.below, got.wait, got.waits) == ("unix", "block", None)
+    del made.variants[-1].ranks[0].settings["wait"]
+    got = only(losses(made))
+    assert (got.wait, got.waits) == ("sigio", ("sigio", "block")), "nobody said what it is"
+
+
 def test_where_none_waits_alike_it_is_the_plain_one_and_that_is_said() -> None:
     variants = [("unix:sndbuf=8k", None, "block"), ("unix", None, "block"), ("tcp:wait=poll", "unix", "poll")]
     got = only(losses(run(variants, [point(name, 8, 100) for name, _, _ in variants])))

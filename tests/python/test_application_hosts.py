@@ -24,8 +24,10 @@ from netpipe.kernels.lines import encode
 from netpipe.kernels.table import rows
 from netpipe.launch.jobs import Settings
 from netpipe.libraries.starting.hosts import BLOCK, CYCLIC, Host, Hosts, order, parse
-from netpipe.render.drawing.kernels import subtitle, times
+from netpipe.render.drawing.kernels import subtitle
 from netpipe.render.drawing.picture import Picture
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import times
 from netpipe.render.terminal.apps import notes, print_table
 
 if TYPE_CHECKING:
@@ -301,7 +303,7 @@ def test_speed_ups_are_those_of_the_same_mapping() -> None:
 
 def test_a_mapping_is_a_line_of_its_own_in_the_colour_of_its_library() -> None:
     found = rows(MEASURED)
-    (panel,) = times(found, "Times")
+    (panel,) = times.panels(Scope((), kernels=tuple(found)))
     (view,) = panel.views
     assert isinstance(view, Picture)
     assert [line.label for line in view.lines] == [f"{OPENMPI}, block", f"{OPENMPI}, cyclic"]

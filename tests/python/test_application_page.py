@@ -108,8 +108,8 @@ def as_fields(one: Result) -> dict[str, Any]:
 
 def test_without_two_numbers_of_ranks_there_is_no_speed_up() -> None:
     text = of(launches(1.0, OPENMPI, 2)).text
-    assert "Speed-up over the number" not in text
-    assert "Time over the number" in text
+    assert "Speed-up of kernels over the number" not in text
+    assert "Times of kernels over the number" in text
 
 
 def test_what_went_wrong_stands_at_the_top_and_in_the_verification() -> None:

@@ -18,6 +18,7 @@ from netpipe.failure import Failure
 from netpipe.libraries.adding import discover, layers
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.archives import movable
+from netpipe.libraries.starting.description import Lines
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -170,9 +171,8 @@ def test_it_is_not_proposed_beside_the_other_layer_and_its_modules_are_its_own(
     assert standing.is_dir()
     mpicc = make_mpicc(tmp_path / "bin" / "mpicc", "mpich", '"4.0.2"')
     monkeypatch.setenv("PATH", f"{mpicc.parent}:/usr/bin:/bin")
-    there = [
-        Added(tmp_path / f"{name}.module", {"compiler": str(mpicc)}) for name in ("onmpi@mpich", "mpi@mine")
-    ]
+    lines = Lines({"compiler": str(mpicc)})
+    there = [Added(tmp_path / f"{name}.module", lines) for name in ("onmpi@mpich", "mpi@mine")]
     (found,) = [one for one in discover.find(there, tmp_path) if one.compiler == mpicc]
     assert found.module == "mpi@mine"
     assert found.command.split()[:4] == ["netpipe", "modules", "add", "mpi"]

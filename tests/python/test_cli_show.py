@@ -258,7 +258,10 @@ def test_list_shows_what_a_pattern_measures_and_what_all_of_them_take(netpipe: N
         r"^reuse +0 to 100 % +100 +percentage of messages that reuse a buffer$", said, re.MULTILINE
     )
     assert "gap" not in netpipe("list", "pingpong").out
-    assert "of every pattern" not in netpipe("list", "tcp").out
+    of_tcp = netpipe("list", "tcp").out
+    assert "of every pattern" not in of_tcp
+    assert re.search(r"^of every module +values", of_tcp, re.MULTILINE)
+    assert re.search(r"^pages +auto\|small\|huge +auto +pages of message memory", of_tcp, re.MULTILINE)
     assert netpipe("list", "stream", "pingpong").out.count("of every pattern") == 1
 
 

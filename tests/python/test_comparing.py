@@ -32,7 +32,7 @@ from netpipe.reading.blocks.verdicts import SizeVerdict, Word
 from netpipe.reading.estimate import Estimate, unsure
 from netpipe.records import End, Environment, Header, Point, Rank, Run, Variant, Yardstick, encode
 from netpipe.render import figures
-from netpipe.render.drawing.draw import drawn
+from netpipe.render.drawing.paper.draw import drawn
 from netpipe.render.drawing.picture import NothingToDraw, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures.comparison import MOST_TICKS, OPEN, ratio_axis

@@ -12,7 +12,7 @@ from netpipe.findings.curves.sockets import clamped_buffer, messages_lost, one_f
 from netpipe.findings.curves.thresholds import dip, late_switch
 from netpipe.findings.curves.waiting import no_overlap
 from netpipe.reading import Reading
-from netpipe.records import Cell, PlannedMode, Rank, Run, Skipped
+from netpipe.records import Cell, PlannedMode, Promises, Rank, Run, Skipped
 
 
 def found_by(rule: str, made: Run) -> list[Finding]:
@@ -32,6 +32,24 @@ def with_settings(made: Run, module: str, options: dict[str, str], settings: dic
                 Rank(rank=rank, host="node17", cpu=rank, settings=settings) for rank in (0, 1)
             ]
     return made
+
+
+# ------------------------------------------------------------------------------------------------------- thresholds
+
+
+@pytest.mark.parametrize(
+    ("most", "explained"), [(0, False), (4095, False), (4096, True), (4276, True), (4277, False)]
+)
+def test_a_step_where_messages_no_longer_travel_in_their_request_is_explained_by_it(
+    most: int, explained: bool
+) -> None:
+    made = examples.stepping(1.4)  # from 4096 to 4277 bytes
+    (usual,) = found_by("step", made)
+    for variant in made.variants:
+        variant.promises = Promises(max_inline_bytes=most)
+    (found,) = found_by("step", made)
+    assert found.cause.startswith("Messages of up to") == explained
+    assert explained or found.cause == usual.cause
 
 
 # ---------------------------------------------------------------------------------------------------------- packets
@@ -262,6 +280,11 @@ def test_messages_that_no_receiver_dropped_were_lost_on_the_way() -> None:
     (on_the_way,) = found_by("messages-lost", made)
     assert "dropped" not in on_the_way.what
     assert "rcvbuf" not in on_the_way.remedy
+    assert on_the_way.cause.endswith("an interface whose queue was full.")
+    for variant in made.variants:
+        variant.promises = Promises(lossy=True, unordered=True)
+    (overtaken,) = found_by("messages-lost", made)
+    assert overtaken.cause == on_the_way.cause + messages_lost.OVERTAKEN
 
 
 def test_a_loss_that_may_be_chance_is_no_finding() -> None:
@@ -371,7 +394,7 @@ def test_of_two_steps_the_eager_limit_is_where_it_was_set(eager: str, above: int
     found = found_by("eager-limit", two_steps(eager))
     assert [one.size_bytes for one in found] == ([] if above is None else [above])
     others = {one.size_bytes for rule in ("step", "dip") for one in found_by(rule, two_steps(eager))}
-    assert others == {1070, 8565} - {above}, "what is no limit is told as something else"
+    assert others == {1070, 8565} - {above}, "a step that is not a limit is told as something else"
 
 
 def test_a_dip_is_told_once() -> None:

@@ -14,8 +14,8 @@ from synthetic import LAYERS, Layer, run
 from netpipe.reading import Reading
 from netpipe.records import Header, Point, Rank, Run, Variant
 from netpipe.render import figures
-from netpipe.render.drawing import draw as drawing
-from netpipe.render.drawing.names import legend
+from netpipe.render.drawing.paper import draw as drawing
+from netpipe.render.drawing.paper.names import legend
 from netpipe.render.drawing.picture import Axis, Bound, Line, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.drawing.strokes import bands, marked, strokes

@@ -25,8 +25,8 @@ from netpipe.failure import USAGE, Failure
 from netpipe.reading import Reading
 from netpipe.records import Cell, Header, Plan, Point, Rank, Record, Run, Variant, encode
 from netpipe.render import figures
-from netpipe.render.drawing import draw as drawing
-from netpipe.render.drawing.names import spread
+from netpipe.render.drawing.paper import draw as drawing
+from netpipe.render.drawing.paper.names import spread
 from netpipe.render.drawing.picture import Axis, Distribution, Map, NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.drawing.ticks import MOST, number_text, tick_text, ticks
@@ -333,8 +333,8 @@ def test_bad_input_is_refused_with_a_sentence(run_file: Path, tmp_path: Path) ->
 
 def test_the_command_offers_all_figures_and_formats() -> None:
     assert drawing.FORMATS == FORMATS
-    (option,) = [one for one in plot.command.params if one.name == "figure"]
-    assert tuple(option.type.choices) == (*figures.names(), *figures.OF_KERNELS)  # type: ignore[attr-defined]
+    option = next(one for one in plot.command.params if one.name == "figure")
+    assert tuple(option.type.choices) == figures.names()  # type: ignore[attr-defined]
 
 
 def test_the_help_loads_no_figure_and_no_matplotlib() -> None:
@@ -445,7 +445,7 @@ ON_A_PAGE = {
 }
 
 
-@pytest.mark.parametrize("figure", figures.names())
+@pytest.mark.parametrize("figure", [one.name for one in figures.every(figures.RUN)])
 def test_every_figure_is_drawn(runs: dict[str, Run], figure: str, tmp_path: Path) -> None:
     made = runs[MADE.get(figure, "patterned")]
     needs = {"profiles": (one_message(),)} if figure == "sensitivity" else {}
@@ -478,7 +478,8 @@ def test_every_figure_is_registered_whole() -> None:
     sections = {"curves", "patterns", "loggp", "openings", "machine", "more"}
     for one in figures.every():
         assert one.help, one.name
-        assert one.section in sections, one.name
+        of_page = {"time", "messages"} if one.needs == (figures.PROFILE,) else sections
+        assert one.section in of_page, one.name
         assert set(one.options) <= set(figures.OPTIONS), one.name
         assert not one.part_of or one.part_of in figures.names(), one.name
 
@@ -486,7 +487,7 @@ def test_every_figure_is_registered_whole() -> None:
 def test_the_reference_names_every_figure() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|$", page, re.MULTILINE)
-    assert sorted(name for name, _, _ in rows) == list(figures.names())
+    assert sorted(name for name, _, _ in rows) == sorted(one.name for one in figures.every(figures.RUN))
     for name, _, paper in rows:
         assert paper.strip() == (figures.get(name).paper or "–"), name
 
@@ -583,7 +584,7 @@ def test_the_list_says_what_can_be_drawn(run_file: Path) -> None:
     there, lacking = done.output.split("It lacks the data for:")
     assert re.search("^  throughput  ", there, re.MULTILINE)
     assert re.search("^  pairs  .*no chosen curve has times of several pairs", lacking, re.MULTILINE)
-    assert all(f"\n  {name} " in done.output for name in figures.names())
+    assert all(f"\n  {one.name} " in done.output for one in figures.every(figures.RUN))
 
 
 def test_an_option_without_effect_is_refused(run_file: Path, tmp_path: Path) -> None:

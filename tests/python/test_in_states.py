@@ -25,7 +25,7 @@ from netpipe.reading.blocks.visits import NEXT_RUN, estimates
 from netpipe.reading.explained.decision import student_tail
 from netpipe.reading.explained.levels import NEITHER, levels
 from netpipe.records import Point, Run, Yardstick, encode
-from netpipe.render.drawing.marks import draw_picture
+from netpipe.render.drawing.paper.marks import draw_picture
 from netpipe.render.drawing.patterns import over_size
 from netpipe.render.drawing.picture import Picture
 from netpipe.render.drawing.scope import Scope

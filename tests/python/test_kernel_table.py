@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from pathlib import Path
 from statistics import median
 
@@ -32,7 +31,6 @@ from netpipe.kernels.lines import (
 from netpipe.kernels.table import Row, interval, rows
 from netpipe.records import Header as RunHeader
 from netpipe.records import encode as encode_record
-from netpipe.render import figures
 from netpipe.render.drawing.kernels import subtitle
 from netpipe.render.terminal.apps import behind_text, failures, notes, print_table, time_text
 
@@ -424,7 +422,10 @@ def test_the_subtitle_names_what_was_oversubscribed(drawable: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--figure", "latency"], "of which there is no figure latency: only speedup and times"),
+        (
+            ["--figure", "latency"],
+            "apps.jsonl has results of kernels; choose one of speedup, times",
+        ),
         (["--size", "8"], "has results of kernels, not a run; leave --size out"),
         (["--fit"], "leave --fit out"),
         (["other.jsonl"], "has results of kernels, which are drawn alone"),
@@ -458,9 +459,3 @@ def test_a_run_has_no_figure_of_kernels(
     path.write_bytes(encode_record(RunHeader(run="made-up", schema=1)))
     assert cli.call(["plot", str(path), *words]) == 2
     assert f"the figure {words[1]} is drawn from results of netpipe apps" in capsys.readouterr().err
-
-
-def test_the_reference_names_the_figures_of_kernels() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
-    found = re.findall(r"^\| `(\w+)` \|([^|]*)\|$", page, re.MULTILINE)
-    assert {name: text.strip() for name, text in found} == figures.OF_KERNELS

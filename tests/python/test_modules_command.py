@@ -128,7 +128,7 @@ def test_where_the_library_is_found_goes_into_the_description(
     assert f"environment LD_LIBRARY_PATH={tmp_path}/opt/lib:{tmp_path}/compiler\n" in text
 
 
-# ------------------------------------------------------------------------------------------------- what is none
+# --------------------------------------------------------------------------------------------- what is refused
 
 
 def refused(netpipe: Netpipe, modules: Path, mpicc: str | Path, *more: str) -> Said:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ import pytest
 
 from netpipe import native
 from netpipe.failure import DONE, FAILED, GATE, INTERRUPTED, UNAVAILABLE, UNSTABLE, USAGE, Failure
-from netpipe.reading import layers
+from netpipe.launch.variants import by_default, name_of
+from netpipe.reading import layers, waiting
 from netpipe.reading.machine import states
 from netpipe.tuning import placement
 
@@ -173,6 +175,11 @@ def test_a_bare_name_stands_for_the_libraries_that_were_added(
     assert libraries["shmem"] == ["shmem@three"]
 
 
+def test_words_of_waiting_are_those_that_runs_are_read_with(keys: dict[str, Any]) -> None:
+    assert [(one["word"], one["verb"]) for one in keys["waiting"]] == list(waiting.VERBS.items())
+    assert {waiting.BLOCK, waiting.POLL} <= waiting.VERBS.keys()
+
+
 def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any], tmp_path: Path) -> None:
     words = {one["word"] for one in keys["waiting"]}
     record = tmp_path / "run.jsonl"
@@ -306,6 +313,41 @@ def test_the_listing_says_which_module_is_idle(listing: dict[str, Any]) -> None:
     assert [one["name"] for one in listing["modules"] if one["idle"]] == ["null"]
 
 
+def test_a_layer_says_itself_what_a_run_without_variants_measures(listing: dict[str, Any]) -> None:
+    written = {
+        file.parent.name: re.findall(r'^default = "(.+)"$', file.read_text(), re.MULTILINE)
+        for file in (ROOT / "src" / "modules").glob("*/module.toml")
+    }
+    for module in listing["modules"]:
+        assert [" ".join(module["default"])] == (written.get(module["name"]) or [""]), module["name"]
+        assert all(name_of(one) == module["name"] for one in module["default"])
+    usual = by_default(listing)
+    assert answer(*(f"variant {one}" for one in usual))["expected_s"] > 0
+    places = {name_of(one): at for at, one in enumerate(usual)}
+    for module in listing["modules"]:
+        if {module["name"], module["below"]} <= places.keys():
+            assert places[module["below"]] < places[module["name"]], "each stands behind the layer below it"
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    assert f"`{' '.join(usual)}`" in page
+
+
+def test_a_module_elsewhere_is_in_a_default_run_where_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(native.worker().parents[1] / "lib" / "netpipe" / "modules" / "pipe.so", tmp_path)
+    monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))
+
+    def default() -> list[str]:
+        found: list[str] = {one["name"]: one for one in native.list_()["modules"]}["pipe"]["default"]
+        return found
+
+    assert default() == [], "it is the first of its name, and nothing stands beside it"
+    (tmp_path / "pipe.default").write_text("something else\nvariants pipe\n")
+    assert default() == []
+    (tmp_path / "pipe.default").write_text("netpipe-default 1\nvariants pipe pipe:reuse=no\n")
+    assert default() == ["pipe", "pipe:reuse=no"]
+
+
 def test_a_module_has_the_same_summary_where_it_is_built_and_where_it_is_not(listing: dict[str, Any]) -> None:
     written = {
         file.parent.name: re.search(r'^summary = "(.*)"$', file.read_text(), re.MULTILINE)
@@ -376,6 +418,15 @@ def test_the_page_has_every_exit_code_in_order(keys: dict[str, Any]) -> None:
     assert list(rows("code")) == [
         [str(one["code"]), f"`{one['name']}`", one["meaning"]] for one in keys["exit_codes"]
     ]
+
+
+def test_users_are_told_every_exit_code(keys: dict[str, Any]) -> None:
+    codes = sorted(str(one["code"]) for one in keys["exit_codes"])
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    table = page[page.index("| exit code | meaning |") :].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| (\d+) \| \S", table, re.MULTILINE)) == codes
+    (sentence,) = re.findall(r"^Exit codes: (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"(?:^|, )(\d+) \w", sentence)) == codes
 
 
 def test_the_page_has_every_field_that_is_exported(keys: dict[str, Any], listing: dict[str, Any]) -> None:

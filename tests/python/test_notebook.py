@@ -11,7 +11,7 @@ import pytest
 from synthetic import LAYERS, classic_sizes, run
 
 import netpipe
-from netpipe import notebook
+from netpipe import cli, notebook
 from netpipe.failure import Failure
 from netpipe.findings import judge
 from netpipe.notebook import compare, findings, load, plot
@@ -28,6 +28,30 @@ def test_a_run_is_a_file_or_what_was_read(tmp_path: Path) -> None:
     assert findings(path).equals(findings(Run.read(path)))
     with pytest.raises(ValueError, match="there is no record type 'pint'; there are"):
         load(MADE, "pint")
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "kind"),
+    [
+        ({"end_size": "64"}, ("--end", "64"), "adaptive"),
+        ({"sizes": "8,64"}, ("--sizes", "8,64"), "list"),
+    ],
+)
+def test_what_is_not_given_is_as_netpipe_run_has_it(
+    fake: Path, settings: dict[str, str], options: tuple[str, ...], kind: str
+) -> None:
+    from netpipe.command.presets import PRESETS
+
+    one = netpipe.measure("shm", **settings)
+    assert cli.call(("run", "shm", *options, "--quiet")) == 0
+    other = Run.read("run.jsonl")
+    assert len(one.plans) == len(other.plans) == int(PRESETS["default"]["launches"])
+    for mine, theirs in zip(one.plans, other.plans, strict=True):
+        assert mine.schedule == theirs.schedule
+        assert mine.schedule is not None
+        assert mine.schedule.kind == kind
+        assert (mine.sizes, mine.budget_s, mine.target) == (theirs.sizes, theirs.budget_s, theirs.target)
+    assert len(netpipe.measure("shm", sizes="8", launches=1).plans) == 1
 
 
 def test_findings_are_what_the_command_shows() -> None:
@@ -90,7 +114,7 @@ def test_a_figure_has_its_title_and_its_curves() -> None:
 @pytest.mark.parametrize(
     ("figure", "runs", "said"),
     [
-        ("curve", (MADE,), "there is no figure 'curve'; there are"),
+        ("curve", (MADE,), "there is no figure 'curve' of runs; there are"),
         ("throughput", (), "name a run"),
         ("overlap", (MADE,), "cannot draw overlap"),
     ],

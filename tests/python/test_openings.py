@@ -15,7 +15,7 @@ from netpipe.reading import Reading
 from netpipe.reading.openings import Spread, openings
 from netpipe.records import Header, Plan, PlannedVariant, Rank, Record, Run, Variant, encode
 from netpipe.render import figures
-from netpipe.render.drawing.draw import draw
+from netpipe.render.drawing.paper.draw import draw
 from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.page.page import page

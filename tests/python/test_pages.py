@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every pattern and every layer has its page, and pages that list some list those that there are."""
+"""Every pattern and every layer has its page, pages that list some list those that there are, and no link is dead."""
 
 from __future__ import annotations
 
@@ -43,3 +43,41 @@ def test_the_page_of_patterns_knows_which_layers_have_empty_messages(layer: str)
     those, others = page.partition("\n## ")[0].split("A stream of bytes")
     has = "limits->empty = " in text
     assert (f"`{layer}`" in those, f"`{layer}`" in others) == (has, not has)
+
+
+# ------------------------------------------------------------------------------------------------------------- links
+
+PAGES = sorted(
+    [*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```|^ {4}.*?$", re.MULTILINE | re.DOTALL)
+
+
+def prose(path: Path) -> str:
+    """Without blocks of code."""
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them: a name that occurs again has a number."""
+    found: dict[str, int] = {}
+    names = set()
+    for heading in re.findall(r"^#+ (.*)", prose(path), re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if name in found else name)
+        found[name] = found.get(name, 0) + 1
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(prose(page)):
+        if link.startswith(("https:", "http:", "mailto:")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page if not file else page.parent / file
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link

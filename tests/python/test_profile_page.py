@@ -15,17 +15,12 @@ from netpipe.profiles.figures import COLLECTIVES, OTHERS, RECEIVES, SENDS, WAITS
 from netpipe.profiles.lines import ALL_SIZES, ANY, MANY, Call, Profile, Rank, write
 from netpipe.profiles.tables import tables
 from netpipe.profiles.waiting import RankWaiting, Waiting
+from netpipe.render.drawing.picture import NothingToDraw, Stacks
+from netpipe.render.drawing.profiles import MOST_ROWS, Strength
+from netpipe.render.figures.by_rank import MOST_COLUMNS, of_ranks
+from netpipe.render.figures.waiting import of_ranks as of_waiting
 from netpipe.render.page.profile import answers, page
-from netpipe.render.page.profile_figures import (
-    LEVELS,
-    MOST_COLUMNS,
-    MOST_ROWS,
-    Bars,
-    Columns,
-    by_rank,
-    by_waiting,
-    level,
-)
+from netpipe.render.page.profile_figures import LEVELS, bars, level
 from pages import HOSTILE, Page
 
 if TYPE_CHECKING:
@@ -185,9 +180,9 @@ def test_a_matrix_of_few_ranks_holds_its_numbers() -> None:
 
 
 def test_levels_of_colour_rise_with_the_value() -> None:
-    assert [level(value, 10, 100) for value in (10, 55, 100)] == [1, 6, LEVELS]
-    assert [level(value, 1, 10**6) for value in (1, 10**3, 10**6)] == [1, 6, LEVELS]
-    assert level(5, 5, 5) == LEVELS
+    assert [level(value, Strength(10, 100)) for value in (10, 55, 100)] == [1, 6, LEVELS]
+    assert [level(value, Strength(1, 10**6)) for value in (1, 10**3, 10**6)] == [1, 6, LEVELS]
+    assert level(5, Strength(5, 5)) == LEVELS
 
 
 def test_each_call_is_of_one_kind() -> None:
@@ -223,21 +218,25 @@ def test_waiting_is_in_the_answer_and_drawn() -> None:
     found = msgspec.structs.replace(tables(profile_of([], [], [])), waiting=waited(3))
     said = "1.0 % of the time in MPI is waiting for other ranks; the rest is transfer."
     assert said in list(answers(found))
-    drawn = by_waiting(found.waiting)
-    assert drawn is not None
-    assert [[part.percent for part in row[1]] for row in drawn.rows] == [
+    drawn = bars(of_waiting(found.waiting).views)
+    assert [[segment.percent for segment in row[1]] for row in drawn.rows] == [
         ["100.00"],
         ["1.00", "99.00"],
         ["2.00", "98.00"],
     ]
+    assert drawn.legend == (("c4", "for late senders"), ("rest", "transfer"))
 
 
 def test_of_many_ranks_those_that_wait_longest_are_drawn() -> None:
-    drawn = by_waiting(waited(MOST_ROWS + 5))
-    assert drawn is not None
-    assert [row[0] for row in drawn.rows] == [str(rank) for rank in range(5, MOST_ROWS + 5)]
-    assert by_waiting(waited(1)) is None
-    assert by_waiting(Waiting(problem="the profile has no trace")) is None
+    panel = of_waiting(waited(MOST_ROWS + 5))
+    assert [row[0] for row in bars(panel.views).rows] == [str(rank) for rank in range(5, MOST_ROWS + 5)]
+    assert panel.note == "The 32 of 37 ranks that wait longest."
+    for waiting, why in (
+        (waited(1), "nobody to wait for"),
+        (Waiting(problem="it is damaged"), "it is damaged"),
+    ):
+        with pytest.raises(NothingToDraw, match=why):
+            of_waiting(waiting)
 
 
 def test_without_a_trace_the_page_says_that_waiting_is_not_known() -> None:
@@ -247,15 +246,20 @@ def test_without_a_trace_the_page_says_that_waiting_is_not_known() -> None:
 
 
 def test_very_many_ranks_stand_side_by_side() -> None:
-    found = figures(profile_of(*[[made("Send", 8, 1, 0)]] * (MOST_ROWS + 1)))
-    drawn = by_rank(found.ranks)
-    assert isinstance(drawn, Columns)
-    assert 'viewBox="0 0 33 100"' in drawn.drawing
-    assert isinstance(by_rank(found.ranks[:-1]), Bars)
-    assert drawn.ticks == ("0", "8", "16", "24", "32")
-    many = by_rank([found.ranks[0]] * (MOST_COLUMNS + 1))
-    assert isinstance(many, Columns)
-    assert many.ranks_per_column == 2
+    whole = profile_of(*[[made("Send", 8, 1, 0)]] * (MOST_ROWS + 1))
+    ranks = figures(whole).ranks
+    drawn = figure(page(whole), "by-rank")
+    assert 'viewBox="0 0 33 100"' in drawn
+    assert re.findall(r"<span>(?:rank )?(\d+)</span>", drawn)[1:] == ["0", "8", "16", "24", "32"]
+    (few,) = of_ranks(ranks[:-1]).views
+    assert isinstance(few, Stacks)
+    assert not few.upright
+    many = of_ranks([ranks[0]] * (MOST_COLUMNS + 1))
+    assert many.note == "A column is the mean of 2 consecutive ranks."
+    (view,) = many.views
+    assert isinstance(view, Stacks)
+    assert (view.upright, len(view.rows)) == (True, MOST_COLUMNS // 2 + 1)
+    assert view.rows[0].values == pytest.approx(view.rows[-1].values)
 
 
 def test_calls_that_are_many_are_summed() -> None:
@@ -274,7 +278,10 @@ def test_calls_that_are_many_are_summed() -> None:
 def test_one_rank_without_any_message_is_a_page() -> None:
     text = of(profile_of([])).text
     assert "MPI takes 25 % of the time." in text
-    assert "No call moved data. No messages from rank to rank are known." in text
+    assert (
+        "No call moved data. No messages from rank to rank are known; what collectives move has no receiver."
+        in text
+    )
     assert "No call took any time." in text
     assert "all ranks together" not in text
 
@@ -282,7 +289,7 @@ def test_one_rank_without_any_message_is_a_page() -> None:
 def test_collectives_alone_have_sizes_and_no_matrix() -> None:
     text = of(profile_of(KERNELS["FT"], KERNELS["FT"])).text
     assert "Calls and bytes by message size" in text
-    assert "No messages from rank to rank are known." in text
+    assert "No messages from rank to rank are known; " in text
     assert "Bytes from rank to rank" not in text
 
 
@@ -361,7 +368,15 @@ def test_what_a_profile_is_not_for_is_a_sentence(netpipe: Netpipe, saved: Path) 
     for words, says in (
         (("report", saved, saved), "name a run with their curves too"),
         (("report", saved, "-o", saved), "is a profile and is not overwritten; choose another name"),
-        (("plot", saved), f"is a profile, not a run; netpipe report {saved} draws its figures"),
+        (("plot", saved, "--size", "8"), "is a profile, not a run; leave --size out"),
+        (("plot", saved, "--variant", "tcp"), "is a profile, not a run; leave --variant out"),
+        (("plot", saved, saved), "a figure shows one profile; name one"),
+        (
+            ("plot", saved, "--figure", "latency"),
+            f"is drawn from runs, and {saved} is a profile; choose one of by_call",
+        ),
+        (("plot", saved, "--figure", "by_phase"), "cannot draw by_phase: the program has one phase"),
+        (("plot", saved, "--figure", "messages", "--format", "terminal"), "has no form for a terminal"),
     ):
         said = netpipe(*map(str, words))
         assert said.code == 2

@@ -22,8 +22,11 @@ from netpipe.profiles.lines import ALL_SIZES, Communicator, Profile, write
 from netpipe.profiles.phases import PhaseUse, Used, several
 from netpipe.profiles.tables import NotThere, Tables, tables
 from netpipe.profiles.waiting import PhaseWaiting
+from netpipe.render.drawing.profiles import MOST_ROWS
+from netpipe.render.drawing.scope import Scope
+from netpipe.render.figures import get
 from netpipe.render.page.profile import answers, page
-from netpipe.render.page.profile_figures import MOST_ROWS, by_phase
+from netpipe.render.page.profile_figures import bars
 from netpipe.render.terminal.profile import print_profile
 from pages import Page
 
@@ -240,12 +243,12 @@ def test_phases_are_drawn_by_kind_of_call_and_the_longest_fills_the_bar() -> Non
     first, second = figures(whole).phases
     assert [round(1e6 * first.by_kind_s[kind]) for kind in (SENDS, RECEIVES, COLLECTIVES)] == [10, 10, 10]
     assert [round(1e6 * second.by_kind_s[kind]) for kind in (SENDS, RECEIVES, COLLECTIVES)] == [20, 20, 0]
-    drawn = by_phase(figures(whole).phases, tables(whole).waiting)
-    assert drawn is not None
-    assert [sum(float(part.percent) for part in row[1]) for row in drawn.rows] == [75.0, 100.0]
+    (panel,) = get("by_phase").panels(Scope((), profiles=(whole,)))
+    drawn = bars(panel.views)
+    assert [sum(float(segment.percent) for segment in row[1]) for row in drawn.rows] == [75.0, 100.0]
     many = in_phases(*range(1, MOST_ROWS + 6))
-    drawn = by_phase(figures(many).phases, tables(many).waiting)
-    assert drawn is not None
+    (panel,) = get("by_phase").panels(Scope((), profiles=(many,)))
+    drawn = bars(panel.views)
     assert [row[0] for row in drawn.rows] == [str(phase) for phase in range(6, MOST_ROWS + 6)]
     assert f"The {MOST_ROWS} of {MOST_ROWS + 5} phases with most of it." in Page(page(many)).text
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format of the run file: what is written is what is read, and what is no run file is refused with a sentence."""
+"""The format of the run file: what is written is what is read, and any other file is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from netpipe.records import (
     Plan,
     PlannedVariant,
     Point,
+    Promises,
     Rank,
     Run,
     Sample,
@@ -167,6 +168,18 @@ def test_what_is_nested_becomes_columns_with_dots(tmp_path: Path) -> None:
         (1, 1, "4096"),
     ]
     assert netpipe.load(path)["histogram.count"].dtype == polars.List(polars.Int64)
+
+
+def test_what_layers_promise_becomes_columns_also_where_an_older_file_says_nothing(tmp_path: Path) -> None:
+    promises = Promises(lossy=True, unordered=True, max_inline_bytes=220)
+    newer = Variant(variant="udp", module="udp", promises=promises, ranks=[Rank(rank=0, huge_bytes=2 << 20)])
+    older = Variant(variant="tcp", module="tcp", ranks=[Rank(rank=0)])
+    frame = netpipe.load(written(tmp_path / "run.jsonl", HEADER, newer, older), "variant")
+    assert frame["promises.unordered"].to_list() == [True, None]
+    assert frame["promises.max_inline_bytes"].to_list() == [220, None]
+    assert frame["promises.max_message_bytes"].to_list() == [None, None]
+    assert frame["huge_bytes"].to_list() == [2 << 20, None]
+    assert "promises" not in frame.columns
 
 
 @pytest.mark.parametrize("kind", list(records.KINDS))

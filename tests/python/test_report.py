@@ -24,7 +24,7 @@ from synthetic import LAYERS, Layer, classic_sizes, pairs, patterned, point, run
 from netpipe.cli import report
 from netpipe.reading import Reading
 from netpipe.reading.measures import typical_sizes
-from netpipe.records import End, Error, Header, Histogram, Measure, Point, Run, Skipped, encode
+from netpipe.records import End, Error, Header, Histogram, Measure, Point, Promises, Run, Skipped, encode
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures.distribution import MOST_BUCKETS, coarser
 from netpipe.render.page import library, plots
@@ -137,6 +137,27 @@ def test_defaults_and_settings_are_shown(whole: str) -> None:
     text = Page(whole).text
     for words in ("schedule.perturbation_bytes 3", "timeout_s 10", "cpu.model AMD EPYC", "netpipe run"):
         assert words in text
+
+
+def test_what_a_layer_promises_is_among_its_settings() -> None:
+    made = run(sizes=SIZES)
+    promises = {
+        "tcp": (Promises(), "every message arrives, in order; no message is empty"),
+        "shm": (
+            Promises(lossy=True, unordered=True, empty=True, max_message_bytes=4080, max_inline_bytes=220),
+            "messages may be lost and overtake each other; at most 4080 B; up to 220 B inside the request",
+        ),
+        "null": (
+            Promises(delivers=False, empty=True, alignment_bytes=256),
+            "nothing arrives anywhere; at multiples of 256 B",
+        ),
+    }
+    for variant in made.variants:
+        variant.promises, _ = promises.get(variant.variant, (None, ""))
+    text = of(made).text
+    for name, (_, words) in promises.items():
+        assert f"{name} promises {words}" in text
+    assert text.count(" promises ") == len(promises), "an older file says nothing"
 
 
 # ------------------------------------------------------------------------------------------ what runs can be like

@@ -189,6 +189,19 @@ def test_rooms_that_look_start_no_process(room: str) -> None:
             assert "os.fork" not in text, path
 
 
+# What a family says of its library; nothing of it looks for a library, or starts one.
+TOLD_OF_LIBRARIES = {"netpipe.libraries", "netpipe.libraries.settings", "netpipe.libraries.adding.layers"}
+
+
+def test_findings_read_of_libraries_what_families_say() -> None:
+    read = {
+        target
+        for source, target in arrows(python_edges())
+        if python_room(source) == "findings" and python_room(target) == "libraries"
+    }
+    assert read == TOLD_OF_LIBRARIES
+
+
 # -------------------------------------------------------------------------------------------------------------- C++
 
 MODULE_H = "module.h"
@@ -256,24 +269,12 @@ def cpp_room(path: str) -> str:
 @functools.cache
 def cpp_edges() -> dict[str, set[str]]:
     """Files below src/ to the project's headers that they include, as paths below src/ or include/."""
-    edges = {}
-    for path in sorted(one for one in SRC.rglob("*") if one.suffix in {".c", ".cpp", ".h"}):
-        here = str(path.relative_to(SRC))
-        edges[here] = {resolved(here, reference.target) for reference in imports.includes(path)}
-    return edges
+    found = imports.cpp_edges(SRC)
+    return {below(file): {below(header) for header in headers} for file, headers in found.items()}
 
 
-def resolved(here: str, target: str) -> str:
-    """As the compiler finds it: beside the file, in src/modules for modules, in src/, in include/."""
-    folders = (
-        [str(Path(here).parent), "modules", ""]
-        if here.startswith("modules/")
-        else [str(Path(here).parent), ""]
-    )
-    for folder in folders:
-        if (SRC / folder / target).is_file():
-            return str(Path(folder) / target)
-    return target
+def below(path: str) -> str:
+    return path.removeprefix("src/").removeprefix("include/")
 
 
 def test_every_cpp_room_is_drawn() -> None:
@@ -332,8 +333,6 @@ LARGE_FOLDERS = {
     "python/netpipe/render/figures": "one file per figure",
     "python/netpipe/render/terminal": "one file per kind of answer",
     "src/apps": "one file per kernel, and what they share",
-    "src/engine": "many small files: one idea each",
-    "src/worker": "many small files: one idea each",
     "src/profiler": "one file per kind of call",
     "src/modules/kit": "what modules share, four ideas: byte streams, services, messages out of puts, memory of GPUs",
     "src/modules/libfabric": "one library with four kinds of endpoints; no file above 270 lines",

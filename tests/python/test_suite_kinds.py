@@ -29,9 +29,10 @@ from netpipe.kernels.lines import Result
 from netpipe.kernels.table import rows
 from netpipe.profiles.tables import tables as tables_of
 from netpipe.reading import Reading
-from netpipe.render.drawing import kernels
 from netpipe.render.drawing.picture import NothingToDraw, Picture
+from netpipe.render.drawing.scope import Scope
 from netpipe.render.export import imb
+from netpipe.render.figures import speedup, times
 
 APPS = """summary = "Kernels"
 source = "this test"
@@ -174,7 +175,7 @@ def test_what_is_wrong_about_kernels_is_said(
 
 def test_a_speed_up_is_against_the_fewest_processes_with_its_interval() -> None:
     found = rows(results(cg_2=[4.0] * 6, cg_4=[2.0, 2.1, 1.9, 2.0, 2.2, 1.8]))
-    (panel,) = kernels.speedup(found, "Speed-up")
+    (panel,) = speedup.panels(Scope((), kernels=tuple(found)))
     (view,) = panel.views
     assert isinstance(view, Picture)
     (line,) = view.lines
@@ -182,11 +183,11 @@ def test_a_speed_up_is_against_the_fewest_processes_with_its_interval() -> None:
     assert line.low[1] < 2.0 < line.high[1]
     assert view.bounds[0].y == (1.0, 2.0)  # in proportion
     with pytest.raises(NothingToDraw):
-        kernels.speedup(rows(results(cg_2=[4.0])), "Speed-up")
+        speedup.panels(Scope((), kernels=tuple(rows(results(cg_2=[4.0])))))
 
 
 def test_without_an_interval_the_figure_says_nothing_of_one() -> None:
-    (panel,) = kernels.times(rows(results(cg_2=[4.0, 4.1], cg_4=[2.0, 2.1])), "Times")
+    (panel,) = times.panels(Scope((), kernels=tuple(rows(results(cg_2=[4.0, 4.1], cg_4=[2.0, 2.1])))))
     assert [view.band for view in panel.views if isinstance(view, Picture)] == [""]
 
 

@@ -14,7 +14,17 @@ from netpipe.failure import Failure
 from netpipe.reading import Reading
 from netpipe.records import encode
 from netpipe.render import figures
-from netpipe.render.drawing.picture import Axis, Bound, Line, NothingToDraw, Panel, Picture
+from netpipe.render.drawing.picture import (
+    Axis,
+    Bound,
+    Line,
+    NothingToDraw,
+    Panel,
+    Part,
+    Picture,
+    Stack,
+    Stacks,
+)
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.terminal.figure import ROWS, lines_of
 
@@ -76,6 +86,21 @@ def test_a_figure_fits_the_terminal(figure: str, columns: int) -> None:
 def test_a_map_or_distribution_needs_a_file() -> None:
     with pytest.raises(NothingToDraw, match="no form for a terminal"):
         lines_of(figures.get("distribution").panels(Scope((Reading(MADE),))), 80)
+
+
+def test_each_part_of_a_bar_has_a_letter_and_the_longest_fills_its_room() -> None:
+    parts = (Part("computing", None), Part("sends", 0))
+    rows = (Stack("0", (10.0, 10.0), ("20 ns",)), Stack("10", (0.0, 5.0), ("5 ns",)))
+    panel = Panel("Time", (Stacks("", "time", "time", "rank", parts, rows, ("sum",)),), note="All of it.")
+    assert lines_of([panel], 33) == [
+        "Time",
+        "rank    sum",
+        "   0  20 ns  aaaaaaaaaabbbbbbbbbb",
+        "  10   5 ns  bbbbb",
+        "a computing",
+        "b sends",
+        "All of it.",
+    ]
 
 
 def test_the_command_prints_the_figure_and_writes_nothing(tmp_path: Path) -> None:

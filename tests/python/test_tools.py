@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,11 +18,21 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import affected as selection  # noqa: E402  (the folder has to be on the path first)
 import commit_message  # noqa: E402
+import imports  # noqa: E402
 import run_tests  # noqa: E402
 
 
+def affected(*changed: str) -> selection.Affected:
+    return selection.affected(list(changed))
+
+
 def names(*changed: str) -> set[str]:
-    return {Path(file).stem for file in selection.affected(list(changed)).python}
+    chosen = affected(*changed)
+    return {Path(file).stem for file in (*chosen.python, *chosen.changed_tests)}
+
+
+def ends(*changed: str) -> set[str]:
+    return {Path(file).stem for file in affected(*changed).end_to_end}
 
 
 def test_a_changed_module_selects_the_tests_that_reach_it() -> None:
@@ -56,21 +68,205 @@ def test_the_settings_of_pytest_select_everything() -> None:
     assert names("pyproject.toml") == {path.stem for path in Path(__file__).parent.glob("test_*.py")}
 
 
+def test_a_changed_test_runs_whole_and_one_that_reads_it_briefly() -> None:
+    chosen = affected("tests/e2e/test_hosts.py")
+    assert chosen.changed_tests == ("tests/e2e/test_hosts.py",)
+    assert "tests/e2e/test_zmq.py" in chosen.end_to_end, "it takes a fixture from there"
+    assert "tests/e2e/test_hosts.py" not in chosen.end_to_end
+    assert affected("tests/e2e/test_gone.py").changed_tests == (), "it was deleted"
+
+
+TYPICAL = ("shm", "tcp")
+
+
 @pytest.mark.parametrize(
-    ("path", "modules", "every_module"),
+    ("path", "modules", "layers"),
     [
-        ("src/modules/unix/unix.cpp", ("unix",), False),
-        ("src/modules/kit/fd_io.h", ("shm", "tcp"), True),
-        ("src/engine/watchdog.cpp", ("shm", "tcp"), True),
-        ("include/netpipe/module.h", ("shm", "tcp"), True),
-        ("tests/unit/plan_test.cpp", (), False),
+        ("src/modules/unix/unix.cpp", ("unix",), ("unix",)),
+        ("src/modules/mpi/library/mpi_family.h", ("mpi",), ("mpi",)),
+        ("src/modules/shmem/module.toml", ("shmem",), ("shmem",)),
+        ("src/modules/kit/over_mpi.h", ("armci", "tcgmsg"), ("armci", "tcgmsg")),
+        ("src/modules/kit/queued.h", ("grpc", "nng", "zmq"), ("grpc", "nng", "zmq")),
+        ("src/engine/watchdog.cpp", (), TYPICAL),
+        ("src/catalog/options.cpp", (), TYPICAL),
+        ("src/serving/serve.cpp", (), ()),
+        ("src/patterns/halo.cpp", (), ()),
+        ("tests/unit/plan_test.cpp", (), ()),
     ],
 )
-def test_a_native_change_selects_unit_tests_and_modules(
-    path: str, modules: tuple[str, ...], every_module: bool
+def test_a_native_change_selects_unit_tests_and_layers(
+    path: str, modules: tuple[str, ...], layers: tuple[str, ...]
 ) -> None:
-    chosen = selection.affected([path])
-    assert (chosen.native, chosen.modules, chosen.every_module) == (True, modules, every_module)
+    chosen = affected(path)
+    assert (chosen.native, chosen.modules, chosen.layers) == (True, modules, layers)
+
+
+def test_a_header_selects_what_includes_it() -> None:
+    chosen = affected("include/netpipe/module.h")
+    assert set(chosen.modules) == set(run_tests.layers())
+    assert {"Tcp", "EveryLayer"} <= set(chosen.suites)
+    wire = affected("src/modules/kit/fd_wire.h")  # of fd_io.h, which tcp includes
+    assert {"tcp", "unix", "pipe"} <= set(wire.layers)
+    assert not {"shm", "mpi", "null"} & set(wire.layers)
+    assert "CudaMemory" in affected("src/modules/kit/cuda_memory.h").suites
+    assert affected("src/engine/watchdog.h").suites == (), "modules are tested without the engine"
+
+
+@pytest.mark.parametrize(
+    ("path", "layers"),
+    [
+        ("python/netpipe/libraries/openmpi/family.h", ("mpi",)),
+        ("python/netpipe/libraries/mpich/beneath.h", ("armci", "mpi", "tcgmsg")),
+        ("python/netpipe/libraries/mpich/rules.py", ()),
+    ],
+)
+def test_the_header_of_a_library_selects_the_layers_that_are_compiled_with_it(
+    path: str, layers: tuple[str, ...]
+) -> None:
+    chosen = affected(path)
+    assert (chosen.native, chosen.layers) == (False, layers)
+    assert len(chosen.python) < 5 or path.endswith(".py"), "Python does not read it"
+
+
+def test_a_pattern_selects_its_own_measurement() -> None:
+    chosen = affected("src/patterns/collective.cpp")
+    assert (chosen.patterns, chosen.layers) == (("collective",), ())
+    assert "tests/e2e/test_collective.py" in chosen.end_to_end
+    assert affected("src/patterns/kit/team.h").patterns == ("partitioned", "threads")
+    assert (
+        affected("src/patterns/kit/companion.cpp").patterns
+        == affected("src/patterns/kit/companion.h").patterns
+        != ()
+    )
+    every = {path.stem for path in (ROOT / "src" / "patterns").glob("*.cpp")}
+    assert set(affected("src/engine/watchdog.cpp").patterns) == every
+    assert affected("src/patterns/gone.cpp").patterns == (), "it was deleted"
+
+
+@pytest.mark.parametrize(
+    ("path", "tests"),
+    [
+        ("src/profiler/messages.c", {"test_profile_command", "test_profiler_library"}),
+        ("src/apps/cg.c", {"test_apps"}),
+        ("src/relay/tap.cpp", {"test_labs"}),
+        ("src/serving/confine.cpp", {"test_behind_the_door", "test_strangers", "test_two_hosts"}),
+        ("examples/ring.c", {"test_extension"}),
+        ("tests/e2e/suspended.c", {"test_changed_machine"}),
+        ("tests/e2e/shims.py", {"test_gpu_memory", "test_mpi_more"}),
+        ("tests/profiler/late.c", {"test_profiler_library"}),
+        ("tests/modules/lagging.c", {"test_collective", "test_in_force"}),
+        ("tests/modules/bad/misbehaves.c", {"test_bad_modules"}),
+        ("tests/install/conftest.py", {"test_extensions", "test_install", "test_recipes", "test_wheel"}),
+        ("src/modules/tcp/tcp.cpp", set()),
+        ("src/sampling/sampler.cpp", set()),
+    ],
+)
+def test_end_to_end_a_change_selects_the_tests_that_start_it(path: str, tests: set[str]) -> None:
+    deep = {"test_in_guest"}  # runs other files again, elsewhere
+    assert ends(path) - deep == tests
+
+
+def test_a_helper_of_the_tests_selects_its_users() -> None:
+    assert {"test_armci", "test_shmem", "test_tcgmsg", "test_every_pattern"} <= ends(
+        "tests/e2e/over_libraries.py"
+    )
+    assert {"test_armci", "test_mpi", "test_shmem", "test_tcgmsg"} <= ends("tests/e2e/every_pattern.py")
+    libraries = ends("tests/e2e/mpi.py")
+    assert {"test_mpi", "test_apps"} <= libraries
+    assert not {"test_shmem", "test_udp", "test_faults"} & libraries
+    assert {"test_faults", "test_udp", "test_mpi"} <= ends("tests/e2e/conftest.py")
+    assert {"test_conformance", "test_mpi"} <= ends("tests/cells.py")
+
+
+def test_cmake_files_select_all_layers_that_cmake_builds() -> None:
+    chosen = affected("cmake/modules.cmake")
+    assert set(chosen.layers) == set(run_tests.layers()) - {"armci", "mpi", "shmem", "tcgmsg"}
+    assert chosen.modules == ()
+
+
+def test_a_native_change_selects_only_python_tests_that_read_it() -> None:
+    assert names("src/engine/watchdog.cpp") == {"test_native", "test_rooms", "test_tools"}
+    assert "test_pages" in names("src/patterns/halo.cpp")
+
+
+def test_a_file_names_paths_that_it_joins(tmp_path: Path) -> None:
+    program = ROOT / "tests" / "python" / "test_tools.py"
+    assert "tools" in imports.named_paths(program)
+    text = """
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+HERE = Path(__file__).parent
+def test_a(tmp_path):
+    (SRC / "apps" / name).read_text()
+    (ROOT / "docs" / f"{name}.md").read_text()
+    (tmp_path / "examples").mkdir()
+    HERE.with_name("e2e")
+    run(HERE / name, "include", "README.md", cwd=ROOT)
+"""
+    found = imports.paths_in(ast.parse(text), program)
+    assert found == {"src/apps", "docs", "tests/e2e", "README.md"}
+
+
+@pytest.mark.parametrize(
+    ("path", "step", "words"),
+    [
+        ("src/modules/unix/unix.cpp", "conformance: unix", "--module unix -m not deep or row"),
+        ("src/engine/watchdog.cpp", "conformance: shm, tcp", "--module shm --module tcp -m not deep and not slow"),
+        ("src/modules/mpi/mpi.c", "compiled and measured: mpi", "tests/e2e/test_mpi.py -m check"),
+        ("src/modules/armci/armci.c", "compiled and measured: armci", "tests/e2e/test_armci.py -m check"),
+        ("src/patterns/halo.cpp", "patterns: halo", "test_in_force.py --pattern halo -m not deep"),
+        ("src/apps/cg.c", "some tests of what uses it: e2e", "tests/e2e/test_apps.py --brief"),
+        ("tests/e2e/test_pipe.py", "changed tests: e2e", "tests/e2e/test_pipe.py -m not deep"),
+        ("tests/modules/udp_module_test.cpp", "C++: module tests",
+         "-R (^|/)EveryUdpVariant[.]|(^|/)Udp[.]|(^|/)UdpLoss[.]|(^|/)UdpRequests[.]"),
+    ],
+)  # fmt: skip
+def test_a_check_runs_what_was_selected(path: str, step: str, words: str) -> None:
+    steps = {one.name: one for one in run_tests.check(affected(path))}
+    (command,) = steps[step].commands
+    assert words in " ".join(command)
+
+
+def pytest_in(folder: Path, *options: str) -> str:
+    """What pytest says of the test files of a folder under our conftest.py."""
+    for name in ("conftest.py", "cells.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text())
+    (folder / "slow.txt").write_text("test_some.py::test_slow\ntest_whole.py\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    deep\n    slow\n    gate\n")
+    command = (sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly", "-rs", "-v", *options)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_briefly_no_file_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text("def test_slow(): pass\ndef test_a(): pass\ndef test_b(): pass\n")
+    (tmp_path / "test_whole.py").write_text("def test_first(): pass\ndef test_second(): pass\n")
+    (tmp_path / "test_deep.py").write_text(
+        "import pytest\npytestmark = pytest.mark.deep\ndef test_c(): pass\ndef test_d(): pass\n"
+    )
+    said = pytest_in(tmp_path, "--brief")
+    ran = [line.split()[0] for line in said.splitlines() if " PASSED" in line]
+    assert ran == ["test_some.py::test_a", "test_some.py::test_b", "test_whole.py::test_first"]
+    assert "only `make test-deep` runs the tests of test_deep.py" in said
+    assert "3 passed, 1 skipped, 3 deselected" in said
+
+
+def test_patterns_and_modules_are_chosen_by_name(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('what', ['put', 'put:sync=fence', 'compute', 'tcp-put', 'get'])\n"
+        "def test_it(what): pass\n"
+        "def test_put(): pass\n"
+    )
+    said = pytest_in(tmp_path, "--pattern", "put", "--pattern", "get")
+    ran = [line.split("test_it")[1].split()[0] for line in said.splitlines() if " PASSED" in line]
+    assert ran == ["[put]", "[put:sync=fence]", "[tcp-put]", "[get]"]
+    assert "1 passed, 5 deselected" in pytest_in(tmp_path, "--module", "tcp", "--module", "shm")
+
+
+def test_the_tests_of_a_module_have_its_row_of_conformance() -> None:
+    steps = {one.name: one for one in run_tests.of_module("armci")}
+    (command,) = steps["conformance and behaviour: armci"].commands
+    assert command[-3:] == ("armci", "-m", "not deep or row")
 
 
 def test_without_a_change_the_quick_core_runs() -> None:
@@ -89,8 +285,10 @@ def test_the_tiers_are_added_up(
 ) -> None:
     monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
 
+    unreached: dict[str, int] = {}
+
     def ended(tier: str, *failures: str, **counts: int) -> None:
-        summary = {"counts": counts, "failures": failures, "unsteady": []}
+        summary = {"counts": counts, "failures": failures, "unsteady": [], "unreached": unreached}
         (tmp_path / f"{tier}.json").write_text(json.dumps(summary))
 
     ended("test", passed=7, skipped=1)
@@ -105,6 +303,10 @@ def test_the_tiers_are_added_up(
     assert run_tests.main(["total", "test", "deep"]) == 1
     said = capsys.readouterr().out
     assert said == "\nfailed:\n  test: lint: ruff ended with exit code 1\n9 passed, 1 failed, 2 skipped\n"
+    unreached["Python"] = 40
+    ended("test", passed=6)
+    assert run_tests.main(["total", "test"]) == 0
+    assert "\n  test: Python: 40 of its tests or commands\n6 passed, 0 " in capsys.readouterr().out
 
 
 def test_a_skipped_test_says_why(tmp_path: Path) -> None:
@@ -222,6 +424,78 @@ def test_a_run_that_was_killed_keeps_the_results_so_far(tmp_path: Path) -> None:
     assert any("one is not two" in said for said in outcome.failures.values())
     assert outcome.failures[sys.executable] == "ended with exit code -9 before its last test"
     assert any(test.endswith("test_fails") for test in outcome.failures)
+
+
+def test_what_is_not_reached_in_time_is_counted_and_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import time\n"
+        "def test_passes(): pass\n"
+        "def test_takes_long(): time.sleep(600)\n"
+        "def test_comes_behind(): pass\n"
+    )
+    for name in ("conftest.py", "cells.py"):
+        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
+    (tmp_path / "slow.txt").touch()
+    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
+    monkeypatch.setattr(run_tests, "_began", time.monotonic())
+    monkeypatch.setenv("WITHIN", "8")
+    tests = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:randomly",
+        str(tmp_path),
+        "--junitxml={report}",
+    )
+    steps = [run_tests.Step("tests", (tests,)), run_tests.Step("late", (("true",),))]
+    assert run_tests.run_tier("check", steps) == 0
+    said = capsys.readouterr().out
+    assert "not reached, because the time was up:" in said
+    assert "  tests: 2 of its tests or commands\n" in said
+    assert "  late: 1 of its tests or commands\n" in said
+    assert "\n1 passed, 0 failed, 0 skipped in " in said
+    assert json.loads((tmp_path / "check.json").read_text())["unreached"] == {"tests": 2, "late": 1}
+
+
+@pytest.mark.parametrize(
+    ("begin", "order"), [(None, "abcxyz"), ("0", "abcxyz"), ("1", "bcayzx"), ("5", "cabzxy")]
+)
+def test_the_tests_begin_at_another_file_and_measurements_are_first(
+    tmp_path: Path, begin: str | None, order: str
+) -> None:
+    for name in "xyz":
+        (tmp_path / f"test_{name}.py").write_text("def test_it(): pass\n")
+    (tmp_path / "e2e").mkdir()
+    for name in "abc":
+        (tmp_path / "e2e" / f"test_{name}.py").write_text("def test_it(): pass\n")
+    for name in ("conftest.py", "cells.py"):
+        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
+    (tmp_path / "slow.txt").touch()
+    log = tmp_path / "log"
+    environment = {key: value for key, value in os.environ.items() if key != "NETPIPE_TESTS_BEGIN"}
+    environment["NETPIPE_TESTS_LOG"] = str(log)
+    if begin is not None:
+        environment["NETPIPE_TESTS_BEGIN"] = begin
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        tmp_path,
+    ]
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    ran = [json.loads(line) for line in log.read_text().splitlines()]
+    assert "".join(line["test"].partition(".py")[0][-1] for line in ran if "test" in line) == order
 
 
 def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:

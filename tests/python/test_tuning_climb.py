@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from simulated_tuning import LOADED, QUIET, Machine, Noise, Truth, tuned
 
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.estimate import Estimate
 from netpipe.session import Request
 from netpipe.tuning.log import Log
 from netpipe.tuning.measuring.bench import Measured
-from netpipe.tuning.proof import LAUNCHES
 from netpipe.tuning.search.goals import OCTAVES, goal
 from netpipe.tuning.search.halving import Search
 from netpipe.tuning.search.space import Knob, Space, number_of
@@ -65,7 +65,7 @@ def share_of(outcome: Outcome, space: Space) -> float:
     for knob in space.knobs:
         near = (one for value in knob.values for one in knob.around(value))
         count *= 1 + len({*knob.values, *near})
-    return outcome.measurements / (count * len(OCTAVES) * LAUNCHES)
+    return outcome.measurements / (count * len(OCTAVES) * FEWEST_LAUNCHES)
 
 
 @pytest.mark.parametrize("noise", [QUIET, LOADED], ids=["quiet", "busy"])
@@ -152,7 +152,7 @@ def test_the_start_is_not_measured_beside_what_is_tried_on_top() -> None:
         ("made:a=1,first=2", "made:a=1,first=2#2"),
         ("made:a=1,first=2,second=3", "made:a=1,first=2,second=3#2"),
     ]
-    assert all(launches >= LAUNCHES for _, _, launches in steps)
+    assert all(launches >= FEWEST_LAUNCHES for _, _, launches in steps)
 
 
 def only_the_first(settings: Mapping[str, str], size: int) -> float:
@@ -275,7 +275,7 @@ def test_two_are_compared_by_the_round_that_tells_their_ratio_best() -> None:
 def test_three_launches_are_enough_where_they_say_it() -> None:
     """With a gain that is plain; where there is none, the others are measured too, and all of them count."""
     space = Space((Knob("nodelay", ("no",), "bool"),))
-    for gain, launches in ((1.5, [LAUNCHES]), (1.0, [LAUNCHES, 5])):
+    for gain, launches in ((1.5, [FEWEST_LAUNCHES]), (1.0, [FEWEST_LAUNCHES, 5])):
         outcome, machine = tuned(
             space, lambda settings, _, gain=gain: 1e4 / (gain if "nodelay" in settings else 1.0), noise=QUIET
         )

@@ -237,7 +237,7 @@ def test_every_candidate_is_counted_once() -> None:
 
 
 def test_the_words_of_a_hang_are_those_of_the_engine_and_the_session() -> None:
-    files = ("src/engine/visit.cpp", "src/engine/opening.cpp", "src/worker/launched_workers.cpp",
+    files = ("src/engine/visit.cpp", "src/engine/opening/opening.cpp", "src/worker/workers/launched_workers.cpp",
              "python/netpipe/launch/worker.py")  # fmt: skip
     texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
     for words in HUNG:

@@ -11,8 +11,8 @@ import pytest
 from simulated_tuning import LOADED, QUIET, Machine, Noise, Truth, tuned
 
 from netpipe.failure import INTERRUPTED
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.tuning.measuring.bench import Measured
-from netpipe.tuning.proof import LAUNCHES
 from netpipe.tuning.search.space import Knob, Space
 from netpipe.tuning.search.variants import START
 from netpipe.tuning.stops import exit_code
@@ -79,7 +79,7 @@ def test_the_proof_measures_what_counts_and_more_launches_where_there_is_time() 
     variants, places, launches = machine.sessions[-1]
     assert "made:a=1#2" in variants
     assert {size for _, size in places} == {65536}
-    assert launches > LAUNCHES
+    assert launches > FEWEST_LAUNCHES
     assert {size for _, size in outcome.too_slow} == {65536 << power for power in range(1, 7)}
     assert machine.now_s <= 61
 

@@ -11,7 +11,7 @@ from synthetic import run
 
 from netpipe.reading import Reading
 from netpipe.render import figures
-from netpipe.render.drawing import draw as drawing
+from netpipe.render.drawing.paper import draw as drawing
 from netpipe.render.drawing.picture import Bars, NothingToDraw, Panel
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.page.stack import stack_rows

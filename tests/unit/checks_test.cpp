@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/pinning.h"
+#include "engine/processes/pinning.h"
 
 namespace netpipe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes that netpipe forks for its ranks.
-#include "worker/children.h"
+#include "worker/workers/children.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

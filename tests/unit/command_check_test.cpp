@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/forked.h"
-#include "engine/launched.h"
+#include "engine/processes/forked.h"
+#include "engine/processes/launched.h"
 #include "plan/plan.h"
 #include "sampling/sampler.h"
 

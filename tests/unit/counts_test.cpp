@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/counts.h"
+#include "worker/results/counts.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/facts.h"
-#include "worker/samples.h"
+#include "engine/opening/facts.h"
+#include "worker/results/samples.h"
 
 namespace netpipe {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "engine/watchdog.h"
-#include "worker/hosted_workers.h"
+#include "worker/workers/hosted_workers.h"
 
 namespace netpipe {
 namespace {

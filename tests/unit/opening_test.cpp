@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks tell each other while a variant opens: as text and back, also where the text is damaged.
-#include "engine/opening.h"
+#include "engine/opening/opening.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/facts.h"
-#include "engine/opening_text.h"
-#include "engine/placement.h"
+#include "engine/opening/facts.h"
+#include "engine/opening/opening_text.h"
+#include "engine/processes/placement.h"
 
 namespace netpipe {
 namespace {
@@ -24,6 +24,8 @@ RankFacts facts_of(int rank) {
   facts.limits.alignment = 256;
   facts.limits.empty = 1;
   facts.limits.any_memory = 1;
+  facts.limits.unordered = 1;
+  facts.limits.max_inline_bytes = 220;
   facts.simulated = true;
   facts.version = "Open MPI 5.0.11";
   facts.below = "tcp";
@@ -50,6 +52,8 @@ TEST(FactsText, ComesBackAsItWas) {
   EXPECT_EQ(back->limits.alignment, 256U);
   EXPECT_EQ(back->limits.empty, 1U);
   EXPECT_EQ(back->limits.any_memory, 1U);
+  EXPECT_EQ(back->limits.unordered, 1U);
+  EXPECT_EQ(back->limits.max_inline_bytes, 220U);
   EXPECT_TRUE(back->simulated);
   EXPECT_EQ(back->version, "Open MPI 5.0.11");
   EXPECT_EQ(back->below, "tcp");
@@ -73,10 +77,11 @@ TEST(FactsText, OfAVersionWithSeveralLinesIsOneLine) {
 
 TEST(FactsText, IsRefusedWhereItIsMalformed) {
   for (const char* text :
-       {"", "\n", "\n\n", "\n\n\n", "1 1 0 0 64 0 0\nv 1\ntcp\n{}", "1 1 0 0 64 0 0 0 7\nv 1\ntcp\n{}",
-        "1 x 0 0 64 0 0 0\nv 1\ntcp\n{}", "-1 1 0 0 64 0 0 0\nv 1\ntcp\n{}", "1 1 0x 0 64 0 0 0\nv 1\ntcp\n{}",
-        "1 1 0 0 64 0 0 0", "1 1 0 0 64 0 0 0\nv 1\ntcp", "99999999999999999999 1 0 0 64 0 0 0\nv 1\ntcp\n{}",
-        "1 1 0 0 65 0 0 0\nv 1\ntcp\n{}", "1 1 0 0 1099511627776 0 0 0\nv 1\ntcp\n{}"}) {
+       {"", "\n", "\n\n", "\n\n\n", "1 1 0 0 64 0 0\nv 1\ntcp\n{}", "1 1 0 0 64 0 0 0 0 0 7\nv 1\ntcp\n{}",
+        "1 x 0 0 64 0 0 0 0 0\nv 1\ntcp\n{}", "-1 1 0 0 64 0 0 0 0 0\nv 1\ntcp\n{}",
+        "1 1 0x 0 64 0 0 0 0 0\nv 1\ntcp\n{}", "1 1 0 0 64 0 0 0 0 0", "1 1 0 0 64 0 0 0 0 0\nv 1\ntcp",
+        "99999999999999999999 1 0 0 64 0 0 0 0 0\nv 1\ntcp\n{}", "1 1 0 0 65 0 0 0 0 0\nv 1\ntcp\n{}",
+        "1 1 0 0 1099511627776 0 0 0 0 0\nv 1\ntcp\n{}"}) {
     EXPECT_FALSE(parse_facts(text)) << text;
   }
 }

@@ -339,7 +339,7 @@ TEST(CanonicalText, WritesEveryDefaultOut) {
             "netpipe-plan 1\n"
             "launch 0\n"
             "launches 1\n"
-            "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=,ranks=2\n"
+            "variant many_options:poll=no,depth=4,buffer=64k,wait=block,device=,ranks=2,pages=auto,node=-1\n"
             "pattern pingpong:buffers=warm,reuse=100,send_offset=0,recv_offset=0\n"
             "schedule list\n"
             "sizes 1,2,4\n"
@@ -428,7 +428,7 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
   for (
       const std::string part :
       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
-       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2"},"copy_of":null}],"patterns":["pingpong"],)",
+       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2","pages":"auto","node":"-1"},"copy_of":null}],"patterns":["pingpong"],)",
        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
@@ -492,9 +492,10 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
   EXPECT_EQ(resolved->nranks, 4);
   EXPECT_PRED_FORMAT2(
       testing::IsSubstring,
-      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4"},"copy_of":null})",
+      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4","pages":"auto","node":"-1"},"copy_of":null})",
       plan_record(plan, *resolved, "", {}));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4\n", canonical_text(plan, *resolved));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4,pages=auto,node=-1\n",
+                      canonical_text(plan, *resolved));
   const std::string only = canonical_text(plan, *resolved, {0});
   EXPECT_EQ(only.find("silent"), std::string::npos);
   EXPECT_EQ(resolve(parsed(only), registry())->variants[0].ranks, 4);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What differs between the process models, as a rank's process and as the catalog see it.
-#include "engine/process.h"
+#include "engine/processes/process.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <string>
 
-#include "engine/forked.h"
-#include "engine/launched.h"
+#include "engine/processes/forked.h"
+#include "engine/processes/launched.h"
 #include "engine/simulated/process.h"
 #include "plan/plan.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which curves a plan comes to, and what is written about them.
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 #include <gtest/gtest.h>
 
@@ -127,6 +127,26 @@ TEST(Records, OfAVariantSayWhereItReallyStands) {
   const std::string found = variant_record(4, planned.resolved.variants[0], opening);
   EXPECT_TRUE(has(found, R"("below":"tcp")")) << found;
   EXPECT_TRUE(has(found, R"("launch_s":0.5)")) << found;
+}
+
+TEST(Records, OfAVariantSayWhatItsLayerPromises) {
+  Layer layer;
+  layer.name = layer.version = "some";
+  Variant variant;
+  variant.module = &layer;
+  const std::string usual = variant_record(0, variant, {});
+  EXPECT_TRUE(has(usual, R"("promises":{"delivers":false,"lossy":false,"unordered":false,"empty":false,)"
+                         R"("max_message_bytes":null,"max_inline_bytes":0,"alignment_bytes":1},)"))
+      << usual;
+  Opening opening;
+  opening.limits.delivers = opening.limits.lossy = opening.limits.unordered = opening.limits.empty = 1;
+  opening.limits.max_message_bytes = 4080;
+  opening.limits.max_inline_bytes = 220;
+  opening.limits.alignment = 256;
+  const std::string datagrams = variant_record(0, variant, opening);
+  EXPECT_TRUE(has(datagrams, R"("promises":{"delivers":true,"lossy":true,"unordered":true,"empty":true,)"
+                             R"("max_message_bytes":4080,"max_inline_bytes":220,"alignment_bytes":256},)"))
+      << datagrams;
 }
 
 TEST(Records, OfAVariantSayWhatItsLayerCounts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reports of all ranks, made one.
-#include "worker/reports.h"
+#include "worker/results/reports.h"
 
 #include <gtest/gtest.h>
 

@@ -267,6 +267,30 @@ TEST(SamplerStop, GivesACurveUpAndGoesOnWithTheOther) {
   EXPECT_EQ(sampler.points_done(), 20U);
 }
 
+TEST(SamplerStop, GivesASizeUpAndGoesOnWithTheOthers) {
+  Sampler sampler({}, {curve(powers(4))});
+  Simulation simulation(sampler, {latency_and_rate});
+  const std::optional<Visit> first = sampler.next();
+  ASSERT_TRUE(first);
+  sampler.forget(*first);
+  sampler.give_up_size(*first, Stop::error);
+  simulation.run();
+  for (std::size_t p = 0; p < 4; ++p) {
+    EXPECT_EQ(sampler.curves()[0].points[p].stop, p == first->point ? Stop::error : Stop::precision);
+    EXPECT_EQ(sampler.blocks_of(0, p).empty(), p == first->point);
+  }
+  EXPECT_EQ(sampler.points_done(), 4U);
+}
+
+TEST(SamplerStop, EndsACurveWhoseOnlySizeWasGivenUp) {
+  Sampler sampler({}, {curve(powers(1))});
+  const std::optional<Visit> only = sampler.next();
+  ASSERT_TRUE(only);
+  sampler.give_up_size(*only, Stop::error);
+  EXPECT_FALSE(sampler.next());
+  EXPECT_EQ(sampler.take_done().size(), 1U);
+}
+
 TEST(SamplerStop, KeepsNothingOfASizeThatFailed) {
   Sampler sampler({}, {curve(powers(4))});
   Simulation simulation(sampler, {latency_and_rate});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the notes of the ranks come to as samples, over the patterns that note in each way.
-#include "worker/samples.h"
+#include "worker/results/samples.h"
 
 #include <gtest/gtest.h>
 

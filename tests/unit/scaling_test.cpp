@@ -17,11 +17,11 @@
 
 #include "catalog/variant.h"
 #include "engine/commands.h"
-#include "engine/placement.h"
+#include "engine/processes/placement.h"
 #include "link/group.h"
 #include "link/handshake.h"
 #include "patterns/kit/pattern.h"
-#include "worker/records.h"
+#include "worker/results/records.h"
 
 namespace netpipe {
 namespace {

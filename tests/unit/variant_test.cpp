@@ -43,9 +43,10 @@ TEST(Variant, WithoutOptionsHasTheDefaultsAndTheModulesName) {
   const Result<Variant> variant = parse_variant("many_options", registry());
   ASSERT_TRUE(variant) << variant.failure().sentence;
   EXPECT_EQ(variant->name, "many_options");
-  EXPECT_EQ(variant->texts, (std::vector<std::string>{"no", "4", "64k", "block", "", "2"}));
-  EXPECT_EQ(values_of(*variant), (std::vector<std::pair<std::int64_t, std::string>>{
-                                     {0, "no"}, {4, "4"}, {65536, "64k"}, {0, "block"}, {0, ""}, {2, "2"}}));
+  EXPECT_EQ(variant->texts, (std::vector<std::string>{"no", "4", "64k", "block", "", "2", "auto", "-1"}));
+  EXPECT_EQ(values_of(*variant),
+            (std::vector<std::pair<std::int64_t, std::string>>{
+                {0, "no"}, {4, "4"}, {65536, "64k"}, {0, "block"}, {0, ""}, {2, "2"}, {0, "auto"}, {-1, "-1"}}));
 }
 
 TEST(Variant, ResolvesEveryTypeOfOption) {
@@ -53,8 +54,10 @@ TEST(Variant, ResolvesEveryTypeOfOption) {
       parse_variant(" many_options : poll = on , depth=-2, buffer=1M,wait=hybrid,device= eth0=x ", registry());
   ASSERT_TRUE(variant) << variant.failure().sentence;
   EXPECT_EQ(variant->name, "many_options:poll=yes,depth=-2,buffer=1M,wait=hybrid,device=eth0=x");
-  EXPECT_EQ(values_of(*variant), (std::vector<std::pair<std::int64_t, std::string>>{
-                                     {1, "yes"}, {-2, "-2"}, {1 << 20, "1M"}, {2, "hybrid"}, {0, "eth0=x"}, {2, "2"}}));
+  EXPECT_EQ(
+      values_of(*variant),
+      (std::vector<std::pair<std::int64_t, std::string>>{
+          {1, "yes"}, {-2, "-2"}, {1 << 20, "1M"}, {2, "hybrid"}, {0, "eth0=x"}, {2, "2"}, {0, "auto"}, {-1, "-1"}}));
 }
 
 TEST(VariantName, FoldsWhatIsTheDefaultHoweverItIsWritten) {
@@ -125,7 +128,7 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
       {"many_options:", "module many_options: a setting is empty; write many_options:OPTION=VALUE,..."},
       {"many_options:depth=1,", "module many_options: a setting is empty; write many_options:OPTION=VALUE,..."},
       {"many_options:colour=red", "has no option 'colour'; there are poll, depth, buffer, wait, device, ranks"},
-      {"silent:depth=1", "module silent has no option 'depth'; there is only ranks"},
+      {"silent:depth=1", "module silent has no option 'depth'; there are ranks, pages, node"},
       {"many_options:depth", "option 'depth' of module many_options needs a value: depth=VALUE"},
       {"many_options:depth=65", "option 'depth' of module many_options: 65 is outside -2 to 64"},
       {"many_options:depth=-3", "-3 is outside -2 to 64"},

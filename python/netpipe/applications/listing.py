@@ -54,7 +54,7 @@ def _read(path: Path) -> Kernel:
 
 
 def unknown(name: str, known: Mapping[str, Kernel]) -> Failure:
-    """The sentence for a name that is no kernel."""
+    """The sentence for an unknown kernel."""
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}, and all"
     return Failure(USAGE, f"there is no kernel '{name}'; {hint}")

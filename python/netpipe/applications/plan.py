@@ -22,7 +22,7 @@ from netpipe.launch.jobs import Settings
 from netpipe.launch.lists import apart, expand
 from netpipe.launch.variants import expand as expand_libraries
 from netpipe.launch.variants import name_of, reaching
-from netpipe.libraries import family_of, find_launcher
+from netpipe.libraries import MPI, family_of, find_launcher
 from netpipe.libraries.adding import added, compiler, programs
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import Description, read
@@ -310,11 +310,11 @@ class _Libraries:
         self._tell = tell
         self._build = build
         known = native.list_()
-        for text in dict.fromkeys(texts or (programs.LAYER,)):
+        for text in dict.fromkeys(texts or (MPI,)):
             module = name_of(text)
             layer, at, _ = module.partition("@")
-            if layer != programs.LAYER:
-                meant = f"{programs.LAYER}@{module}"
+            if layer != MPI:
+                meant = f"{MPI}@{module}"
                 there = meant in {one["name"] for one in known["modules"]}
                 hint = f"did you mean '{meant}'?" if there else "choose one such as mpi@openmpi:transport=tcp"
                 raise Failure(
@@ -417,7 +417,7 @@ class _Libraries:
 
 
 def _check_settings(variant: str) -> None:
-    """Raises Failure (2) for the one setting that is no setting of a library."""
+    """Raises Failure (2) for the one option that does not set the library."""
     for setting in apart(variant)[0].partition(":")[2].split(","):
         if setting.partition("=")[0] == "ranks":
             raise Failure(USAGE, f"{variant}: --ranks says how many processes there are; leave {setting} out")

@@ -79,7 +79,7 @@ def command(
 
 def _draw(found: Compared, target: Path) -> None:
     """Raises Failure (2) for more curves than a page holds."""
-    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing.paper.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.render.figures.comparison import of_runs
     from netpipe.streams import say

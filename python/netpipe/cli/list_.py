@@ -75,8 +75,13 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
             print_module(out, one)
     if not chosen:
         print_listing(out, listing)
-    elif listing["patterns"] and listing.get("pattern_options"):
-        print_options(out, listing["pattern_options"], "of every pattern")
+        return
+    for kind, options, header in (
+        ("modules", "variant_options", "of every module"),
+        ("patterns", "pattern_options", "of every pattern"),
+    ):
+        if listing[kind] and listing.get(options):
+            print_options(out, listing[options], header)
 
 
 def libraries(names: tuple[str, ...], listing: dict[str, Any]) -> dict[str, list[str]]:

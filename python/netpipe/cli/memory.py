@@ -14,10 +14,11 @@ from netpipe.command import measuring
 from netpipe.streams import say
 
 if TYPE_CHECKING:
-    from netpipe.session import Progress
+    from collections.abc import Mapping
+
+    from netpipe.session import Progress, Session
 
 LAUNCHES = 3
-DEFAULT_VARIANTS = ("shm", "tcp")  # and every MPI library that was added
 # Only the start is timed, which takes long when many ranks share a processor.
 TIMEOUT_S = "60"
 SETTINGS = {"schedule": "list", "sizes": "1", "timeout": TIMEOUT_S}
@@ -43,24 +44,29 @@ def command(**given: Any) -> int:
     after every rank has exchanged a message with every other. Without a VARIANT: shm, tcp and every MPI library that
     was added. netpipe plot --figure memory and --figure startup draw the result.
     """
-    from netpipe.session import Session, process_counts
-
-    counts = process_counts(given.pop("ranks"))
-    launches = given["launches"] or LAUNCHES
-    session = Session(
-        measuring.request(
-            given,
-            SETTINGS,
-            patterns=("none",),
-            launches=launches,
-            process_counts=counts,
-            defaults=DEFAULT_VARIANTS,
-        )
-    )
-    result = measuring.measure(session, given, Starts(len(counts) * launches, given["quiet"]))
+    session = planned(given)
+    starts = len(session.request.process_counts) * session.request.launches
+    result = measuring.measure(session, given, Starts(starts, given["quiet"]))
     if not given["quiet"]:
         measuring.print_result(result, given, f"The run is in {result.path}")
     return result.exit_code
+
+
+def planned(given: Mapping[str, Any]) -> Session:
+    """The checked plan of these options. Raises Failure."""
+    from netpipe.launch.variants import TRANSPORTS
+    from netpipe.session import Session, process_counts
+
+    return Session(
+        measuring.request(
+            {name: value for name, value in given.items() if name != "ranks"},
+            SETTINGS,
+            patterns=("none",),
+            launches=given["launches"] or LAUNCHES,
+            process_counts=process_counts(given["ranks"]),
+            defaults=TRANSPORTS,  # the layers below the libraries, and every library that was added
+        )
+    )
 
 
 @dataclass(slots=True)

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from netpipe.command.choices import OneOf
 from netpipe.command.drawing import FORMATS, format_of
-from netpipe.command.options import matching, own_option, pattern_option, runs_argument, variant_option
+from netpipe.command.options import (
+    matching,
+    own_option,
+    pattern_option,
+    refuse,
+    runs_argument,
+    variant_option,
+)
 from netpipe.escapes import printable
 from netpipe.failure import USAGE, Failure
 from netpipe.render import figures
@@ -26,7 +32,18 @@ if TYPE_CHECKING:
 
 
 TERMINAL = "terminal"  # no file
-OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
+Kinds = tuple[str, ...]
+OF_RUNS, OF_KERNELS = (figures.RUN,), (figures.KERNELS,)
+OF_PROFILE, OF_BOTH = (figures.PROFILE,), (figures.PROFILE, figures.RUN)
+DEFAULT = {OF_RUNS: "throughput", OF_PROFILE: "by_call", OF_BOTH: "sensitivity", OF_KERNELS: "speedup"}
+FROM = {
+    figures.RUN: "runs",
+    figures.PROFILE: "a profile of netpipe profile",
+    figures.KERNELS: "results of netpipe apps",
+}
+IS = {figures.RUN: "is a run", figures.PROFILE: "is a profile", figures.KERNELS: "has results of kernels"}
+# Options that choose curves of runs, or how they are drawn.
+OF_CURVES = ("patterns", "sizes", "measures", "fitted", "scale", "own")
 
 
 @click.command(short_help="Draw a figure of RUN [run.jsonl] into a file or the terminal.")
@@ -34,10 +51,9 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 @click.option(
     "--figure",
     metavar="NAME",
-    type=OneOf((*figures.names(), *figures.OF_KERNELS)),
-    default="throughput",
-    show_default=True,
-    help="What to draw; --list shows the names. With results of netpipe apps: speedup or times.",
+    type=OneOf(figures.names()),
+    help="What to draw; --list shows the names.  [default: throughput; of a profile by_call, of one beside a run "
+    "sensitivity, of results of netpipe apps speedup]",
 )
 @click.option(
     "--list", "listing", is_flag=True, help="List all figures and whether RUN has the data for them."
@@ -81,7 +97,7 @@ OF_PROFILES = "sensitivity"  # the figure of a profile with the runs beside it
 @own_option
 def command(
     runs: tuple[Path, ...],
-    figure: str,
+    figure: str | None,
     listing: bool,
     output: Path | None,
     file_format: str | None,
@@ -96,44 +112,74 @@ def command(
 ) -> None:
     """Draw a figure of RUN [run.jsonl] as SVG, PNG or PDF, or on the terminal.
 
-    Several runs are overlaid. RUN may also be a file of netpipe apps, alone: then speed-ups or times are drawn
-    over the number of processes. With a profile of netpipe profile beside the runs, sensitivity is drawn.
+    Several runs are overlaid. RUN may also be a profile of netpipe profile: then any figure of its page is drawn,
+    or with runs beside it sensitivity. Of a file of netpipe apps, alone, speed-ups or times are drawn over the
+    number of processes.
 
     throughput, signature (throughput over time) and saturation (size over time) are the classic graphs of NetPIPE.
     A bare name, as in --pattern overlap, selects all settings of a pattern or a module.
     """
-    from netpipe.kernels.lines import are_applications
     from netpipe.render.drawing.picture import NothingToDraw
     from netpipe.run_file import check_target
     from netpipe.streams import say
 
     files = runs or (Path("run.jsonl"),)
-    for path in files:
-        if are_applications(path):
-            _refuse(path, files)
-            _plot_kernels(path, figure, listing, variants, output, file_format, title)
-            return
-    profiles, files = _profiles(files)
-    if profiles and click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
-        figure = OF_PROFILES
-    readings = _readings(files, profiles, own)
-    scope = scope_of(readings, figure, variants, patterns, sizes, measures, scale, fitted)
-    scope = replace(scope, profiles=profiles, own=own or "")
+    kinds = kinds_of(files)
+    name = figure or DEFAULT[kinds]
+    if kinds == OF_KERNELS:
+        scope = _of_kernels(files, variants)
+    elif kinds == OF_PROFILE:
+        scope = _of_profile(files)
+    else:
+        profiles, files = _profiles(files)
+        readings = _readings(files, profiles, own)
+        scope = scope_of(readings, name, variants, patterns, sizes, measures, scale, fitted)
+        scope = replace(scope, profiles=profiles, own=own or "")
+    fits(name, kinds, str(files[0]))
     if listing:
-        _list((one.name, one.help, figures.why_not(one, scope)) for one in figures.every())
+        which = "This profile" if kinds == OF_PROFILE else "This run"
+        _list(which, ((one.name, one.help, figures.why_not(one, scope)) for one in figures.every(*kinds)))
         return
-    check(figure, sizes, measures, scale, fitted)
+    if figures.RUN in kinds:
+        check(name, sizes, measures, scale, fitted)
     if file_format == TERMINAL:
-        _print(scope, figure, output, title)
+        _print(scope, name, output, title)
         return
     format_name = file_format or format_of(output, ", or give --format")
-    target = output or Path(f"{figure}.{format_name}")
+    target = output or Path(f"{name}.{format_name}")
     check_target(target)
     try:
-        write(scope, figure, target, format_name, title)
+        write(scope, name, target, format_name, title)
     except NothingToDraw as why:
-        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
+        raise Failure(USAGE, f"cannot draw {name}: {why}") from None
     say(f"the figure is in {target}")
+
+
+def kinds_of(files: tuple[Path, ...]) -> Kinds:
+    """What these files are together. One that is nothing known, or does not exist, counts as a run."""
+    from netpipe.kernels.lines import are_applications
+    from netpipe.profiles.lines import is_profile
+
+    if any(map(are_applications, files)):
+        return OF_KERNELS
+    profiles = list(map(is_profile, files))
+    return OF_PROFILE if all(profiles) else OF_BOTH if any(profiles) else OF_RUNS
+
+
+def fits(name: str, kinds: Kinds, what: str = "this") -> None:
+    """Raises Failure (2) for a figure that is not drawn from files of these kinds. `what`: the first file."""
+    needs = figures.get(name).needs
+    if set(kinds) <= set(needs):
+        return
+    drawn = " and ".join(FROM[kind] for kind in needs)
+    if set(needs) < set(kinds):
+        out = "the profile" if figures.PROFILE not in needs else "the runs"
+        raise Failure(USAGE, f"the figure {name} is drawn from {drawn} alone; leave {out} out")
+    raise Failure(
+        USAGE,
+        f"the figure {name} is drawn from {drawn}, and {what} {IS[kinds[-1]]}; choose one of "
+        f"{', '.join(one.name for one in figures.every(*kinds))}",
+    )
 
 
 def _print(scope: Scope, figure: str, output: Path | None, title: str | None) -> None:
@@ -178,30 +224,49 @@ def _readings(files: tuple[Path, ...], profiles: tuple[Profile, ...], own: str |
 
 
 def _profiles(files: tuple[Path, ...]) -> tuple[tuple[Profile, ...], tuple[Path, ...]]:
-    """The profiles among the files, and the others. Raises Failure (2) for what is drawn of none of them."""
+    """The profiles among the files, and the others. Raises Failure (2) for a damaged one, and for several programs."""
+    from netpipe.prediction import read_launches
     from netpipe.profiles.lines import NotAProfile, is_profile
 
     if not any(map(is_profile, files)):
         return (), files
-    from netpipe.prediction import read_launches
-
     try:
         profiles, runs = read_launches(files)
     except NotAProfile as error:
         raise Failure(USAGE, str(error)) from None
-    if not runs:
-        path = files[0]
-        raise Failure(
-            USAGE,
-            f"{path} is a profile, not a run; netpipe report {path} draws its figures, and with a run beside it the "
-            f"figure {OF_PROFILES} is drawn from it",
-        )
-    context = click.get_current_context()
-    figure = context.params["figure"]
-    default = context.get_parameter_source("figure") is ParameterSource.DEFAULT
-    if not default and figure != OF_PROFILES and not context.params["listing"]:
-        raise Failure(USAGE, f"the figure {figure} is drawn from runs alone; leave the profile out")
     return tuple(profiles), runs
+
+
+def _of_profile(files: tuple[Path, ...]) -> Scope:
+    """Raises Failure (2) for several profiles, and for options of curves."""
+    from netpipe.render.drawing.scope import Scope
+
+    refuse(("variants", *OF_CURVES), f"{files[0]} is a profile, not a run")
+    if len(files) > 1:
+        raise Failure(
+            USAGE, "a figure shows one profile; name one, or also a run: then sensitivity is drawn from all"
+        )
+    profiles, _ = _profiles(files)
+    return Scope((), profiles=profiles)
+
+
+def _of_kernels(files: tuple[Path, ...], variants: tuple[str, ...]) -> Scope:
+    """Raises Failure (2) for other files beside it, and for options of curves."""
+    from netpipe.kernels import NotApplications, read
+    from netpipe.kernels.lines import are_applications
+    from netpipe.kernels.table import rows
+    from netpipe.render.drawing.scope import Scope
+
+    path = next(path for path in files if are_applications(path))
+    if len(files) > 1:
+        raise Failure(USAGE, f"{path} has results of kernels, which are drawn alone; leave the others out")
+    refuse(OF_CURVES, f"{path} has results of kernels, not a run")
+    try:
+        found = rows(read(path).results)
+    except NotApplications as error:
+        raise Failure(USAGE, str(error)) from None
+    chosen, _ = matching(variants, (), [(row.cell.variant, "") for row in found])
+    return Scope((), kernels=tuple(row for row in found if not chosen or row.cell.variant in chosen))
 
 
 def scope_of(
@@ -221,7 +286,7 @@ def scope_of(
     there += [(opened.variant, "") for reading in readings for opened in reading.run.variants]
     variants, found = matching(variants, patterns, there)
     if (
-        _of_runs(figure).section == "patterns"
+        figures.get(figure).section == "patterns"
     ):  # these lay settings over each other: a bare name never stands for one alone
         found += tuple(pattern for _, pattern in there if pattern.partition(":")[0] in patterns)
     log = None if scale == "auto" else scale == "log"
@@ -233,10 +298,11 @@ def scope_of(
 def check(
     figure: str, sizes: tuple[str, ...], measures: tuple[str, ...], scale: str, fitted: bool = False
 ) -> None:
-    """Raises Failure (2) for an option that the figure does not take, for a size that is none, and for a figure that
-    no run has.
+    """Raises Failure (2) for an option that the figure does not take, for an invalid size, and for a figure that no
+    run has.
     """
-    takes = _of_runs(figure).options
+    fits(figure, OF_RUNS)
+    takes = figures.get(figure).options
     for option, given in (
         ("size", sizes),
         ("measure", measures),
@@ -244,22 +310,15 @@ def check(
         ("fit", fitted),
     ):
         if given and option not in takes:
-            takers = ", ".join(one.name for one in figures.every() if option in one.options)
+            takers = ", ".join(one.name for one in figures.every(*OF_RUNS) if option in one.options)
             raise Failure(USAGE, f"--{option} has no effect on the figure {figure}; it applies to {takers}")
     for size in sizes:
         _bytes(size)
 
 
-def _of_runs(name: str) -> figures.Figure:
-    """Raises Failure (2) for a figure of kernels."""
-    if name in figures.OF_KERNELS:
-        raise Failure(USAGE, f"the figure {name} is drawn from results of netpipe apps, and this is a run")
-    return figures.get(name)
-
-
 def write(scope: Scope, figure: str, target: Path, format_name: str, title: str | None) -> None:
     """Draws the figure into a file. Raises NothingToDraw, and OSError."""
-    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing.paper.draw import draw
 
     chosen = figures.get(figure)
     panels = chosen.panels(scope)
@@ -287,74 +346,7 @@ def _check_sizes(scope: Scope) -> None:
             raise Failure(USAGE, f"the run has no points of {size} bytes{hint}")
 
 
-def _refuse(path: Path, files: tuple[Path, ...]) -> None:
-    """Raises Failure (2) for what cannot be said of results of kernels: other files, and options of curves."""
-    if len(files) > 1:
-        raise Failure(USAGE, f"{path} has results of kernels, which are drawn alone; leave the others out")
-    context = click.get_current_context()
-    for option in ("patterns", "sizes", "measures", "fitted", "scale", "own"):
-        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            (one,) = [one for one in context.command.params if one.name == option]
-            raise Failure(USAGE, f"{path} has results of kernels, not a run; leave {one.opts[0]} out")
-
-
-def _plot_kernels(
-    path: Path,
-    figure: str,
-    listing: bool,
-    variants: tuple[str, ...],
-    output: Path | None,
-    file_format: str | None,
-    title: str | None,
-) -> None:
-    """A figure of what `netpipe apps` has measured, by default of the speed-ups. Raises Failure (2)."""
-    from netpipe.kernels import NotApplications, read
-    from netpipe.kernels.table import rows
-    from netpipe.render.drawing import kernels
-    from netpipe.render.drawing.draw import draw
-    from netpipe.render.drawing.picture import NothingToDraw
-    from netpipe.run_file import check_target
-    from netpipe.streams import say
-
-    try:
-        found = rows(read(path).results)
-    except NotApplications as error:
-        raise Failure(USAGE, str(error)) from None
-    chosen, _ = matching(variants, (), [(row.cell.variant, "") for row in found])
-    found = [row for row in found if not chosen or row.cell.variant in chosen]
-    if click.get_current_context().get_parameter_source("figure") is ParameterSource.DEFAULT:
-        figure = next(iter(figures.OF_KERNELS))
-    heading = {"speedup": "Speed-up of kernels", "times": "Times of kernels"}
-
-    def why_not(name: str) -> str | None:
-        try:
-            kernels.BY_NAME[name](found, heading[name])
-        except NothingToDraw as why:
-            return str(why)
-        return None
-
-    if listing:
-        _list((name, text, why_not(name)) for name, text in figures.OF_KERNELS.items())
-        return
-    if figure not in figures.OF_KERNELS:
-        has = " and ".join(figures.OF_KERNELS)
-        raise Failure(
-            USAGE, f"{path} has results of kernels, of which there is no figure {figure}: only {has}"
-        )
-    if file_format == TERMINAL:
-        raise Failure(USAGE, f"--format {TERMINAL} is for runs; netpipe apps shows its results as a table")
-    format_name = file_format or format_of(output, ", or give --format")
-    target = output or Path(f"{figure}.{format_name}")
-    check_target(target)
-    try:
-        panels = kernels.BY_NAME[figure](found, heading[figure])
-        draw(panels, kernels.subtitle(found), target, format_name, title, figures.OF_KERNELS[figure])
-    except NothingToDraw as why:
-        raise Failure(USAGE, f"cannot draw {figure}: {why}") from None
-    say(f"the figure is in {target}")
-
-
-def _list(every: Iterable[tuple[str, str, str | None]]) -> None:
+def _list(which: str, every: Iterable[tuple[str, str, str | None]]) -> None:
     """The name, help and lack of figures: those with data first, each with its line of help; then the others."""
     import shutil
     import textwrap
@@ -363,7 +355,7 @@ def _list(every: Iterable[tuple[str, str, str | None]]) -> None:
     width = max(len(name) for name, _, _ in found) + 2
     columns = max(60, shutil.get_terminal_size().columns)
     for heading, some in (
-        ("This run has the data for", [(name, text) for name, text, why in found if why is None]),
+        (f"{which} has the data for", [(name, text) for name, text, why in found if why is None]),
         (
             "It lacks the data for",
             [(name, why.partition(";")[0]) for name, _, why in found if why is not None],

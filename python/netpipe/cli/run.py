@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from netpipe.command import measuring
 from netpipe.command.choices import complete_patterns
-from netpipe.command.presets import PRESETS, preset_text
+from netpipe.command.presets import PRESETS, preset, preset_text
 from netpipe.failure import DONE, UNAVAILABLE, UNSTABLE, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -157,14 +157,11 @@ def planned(given: Mapping[str, Any]) -> Session:
     """The checked plan of these options. Raises Failure."""
     from netpipe.session import Session
 
-    preset = dict(PRESETS[given["preset"]])
-    if given.get("sizes") or given.get("perturbation"):  # of the schedules list and classic
-        preset.pop("schedule", None)
-    usual = int(preset.pop("launches", 1))
+    settings, usual = preset(given["preset"], {name for name, value in given.items() if value})
     launches = given["launches"] or usual
     return Session(
         measuring.request(
-            given, preset, patterns=given["pattern"], launches=launches, beside_itself=given["aa"]
+            given, settings, patterns=given["pattern"], launches=launches, beside_itself=given["aa"]
         )
     )
 

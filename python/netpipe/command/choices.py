@@ -56,8 +56,8 @@ def _with_settings(kind: str, incomplete: str) -> list[CompletionItem]:
         return _names((kind,), incomplete)
     named = [one for one in _listed(kind) if name in (one["name"], _layer(one))]
     options = list({option["name"]: option for one in named for option in one.get("options", ())}.values())
-    if named and kind == "patterns":
-        options += _listed("pattern_options")
+    if named:
+        options += _listed("pattern_options" if kind == "patterns" else "variant_options")
     before, comma, last = settings.rpartition(",")
     start = f"{name}:{before}{comma}"
     key, equals, values = last.partition("=")

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from netpipe.failure import USAGE, Failure
 
-FORMATS = ("svg", "png", "pdf")  # of render.drawing.draw, which is slow to load; a test holds them together
+FORMATS = (
+    "svg",
+    "png",
+    "pdf",
+)  # of render.drawing.paper.draw, which is slow to load; a test holds them together
 
 
 def format_of(output: Path | None, hint: str = "") -> str:

@@ -24,6 +24,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if not any(point.visits for point in reading.run.points):
         raise CannotJudge("the run did not record its visits")
     explained = _explained(reading)
+    inline = {one.variant: one.promises.max_inline_bytes for one in reading.run.variants if one.promises}
     for steps in _in_a_row([step for step in reading.steps if id(step) not in explained]):
         first, whole = steps[0], _whole(steps)
         yield Finding(
@@ -38,11 +39,22 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 "times": Quantity(whole.times.value, "1", whole.times.low, whole.times.high),
             },
             certainty="All steps of the curve together are certain to 95 %.",
-            cause="The layer does something else from here on: another protocol (eager, rendezvous), another way "
-            "of copying, or a cache that no longer holds the message.",
+            cause=_cause(whole, inline.get(first.variant, 0)),
             remedy="see which setting moves the threshold (netpipe list), and measure with another value of it"
             + (_closer(first) if len(steps) == 1 else ""),
         )
+
+
+def _cause(step: Step, inline_bytes: int) -> str:
+    if step.below_bytes <= inline_bytes < step.above_bytes:
+        return (
+            f"Messages of up to {size_text(inline_bytes)} travel inside their request; of a longer one the device or "
+            "the library fetches the bytes."
+        )
+    return (
+        "The layer does something else from here on: another protocol (eager, rendezvous), another way of copying, "
+        "or a cache that no longer holds the message."
+    )
 
 
 def _explained(reading: Reading) -> set[int]:

@@ -116,7 +116,7 @@ def _rate(good: Sequence[Result], own: Estimate | None) -> float | None:
 
 
 def median(values: Sequence[float]) -> Estimate | None:
-    """None of no values."""
+    """None if there are no values."""
     if not values:
         return None
     values = sorted(values)

@@ -22,8 +22,8 @@ from netpipe.libraries.daemons import kinds
 from netpipe.libraries.starting.description import launched, read
 from netpipe.units import listed
 
-# What is measured of a library when nothing else is said: each of these that it can choose. Between hosts it is its own
-# choice, which may be a faster network than TCP's.
+# What is measured of a library when nothing else is said: each of these that it can choose, as the layers of netpipe
+# are called. Between hosts it is its own choice, which may be a faster network than TCP's.
 TRANSPORTS = ("shm", "tcp")
 TRANSPORTS_FAR = ("", "tcp")
 NEAR = "transport=shm"  # a setting under which a library reaches no other host
@@ -160,6 +160,19 @@ def with_every(variants: Sequence[str], every: Sequence[str]) -> tuple[str, ...]
     """With what `all` stands for in its place; a variant that is named as well is not measured twice."""
     found = chain.from_iterable(every if one == EVERY else (one,) for one in variants)
     return tuple(dict.fromkeys(found))
+
+
+def by_default(listing: Mapping[str, Any]) -> list[str]:
+    """What a run without variants measures of netpipe's own layers, as each module says; the lowest layers first."""
+    below = {module["name"]: module.get("below") for module in listing["modules"]}
+
+    def place(module: Mapping[str, Any]) -> tuple[int, bool, str]:
+        name, height = module["name"], 0
+        while (name := below.get(name)) and height < len(below):
+            height += 1
+        return height, not module.get("idle"), module["name"]
+
+    return [variant for module in sorted(listing["modules"], key=place) for variant in module["default"]]
 
 
 def others(usual: Sequence[str], listing: Mapping[str, Any]) -> list[str]:

@@ -30,6 +30,7 @@ from netpipe.libraries.starting.hosts import BLOCK, CYCLIC, Host, order
 from netpipe.libraries.tunables import Tunables
 
 ANY_INTERFACE = "any"
+MPI = "mpi"  # the layer (src/modules) of families and libraries of which nobody says another one, and of programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ class Family:
     name: str
     title: str  # "Open MPI"; a version of the library begins with it: "Open MPI 4.1.4"
     headers: tuple[Header, ...]
-    layer: str = "mpi"  # the folder in src/modules that binds it
+    layer: str = MPI  # the folder in src/modules that binds it
     module: str = ""  # its module is called LAYER@MODULE unless told otherwise; default: name
     precedence: int = 0  # looked for before those of a lower one, whose macros its header defines as well
     launcher: type[Launcher] | None = None  # its own; None: any

@@ -112,7 +112,7 @@ MOST_DIGITS = 15  # of a whole number
 
 
 def real(text: str) -> float:
-    """A number as a program prints it. Raises NotReadable for what is none, and for one that is not finite."""
+    """A number as a program prints it. Raises NotReadable if it is invalid or not finite."""
     try:
         value = float(text)
     except ValueError:
@@ -179,7 +179,7 @@ def numbered(text: str, given: Given) -> list[tuple[int, str]]:
 
 
 def timed(size: float, time_us: float, **more: float | None) -> Number | None:
-    """A size with its time; None for what is no time. The rate is one size in that time."""
+    """A size with its time; None for an invalid time. The rate is one size in that time."""
     if not time_us > 0:
         return None
     time_ns = time_us * US
@@ -187,5 +187,5 @@ def timed(size: float, time_us: float, **more: float | None) -> Number | None:
 
 
 def rated(size: float, bytes_per_s: float) -> Number | None:
-    """A size with its rate; None for what is no rate. The time is that of one message at this rate."""
+    """A size with its rate; None for an invalid rate. The time is that of one message at this rate."""
     return Number(int(size), size / bytes_per_s * 1e9, bytes_per_s) if size > 0 and bytes_per_s > 0 else None

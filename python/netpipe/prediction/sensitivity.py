@@ -107,7 +107,7 @@ class Sensitivity:
 
     @property
     def rest(self) -> float:
-        """Share of the time in MPI that is none of the parameters and not unexplained."""
+        """Share of the time in MPI that belongs to no parameter and is not unexplained."""
         known = sum(one.share.value for one in self.parameters) + max(self.unexplained or 0.0, 0.0)
         return max(1.0 - known, 0.0)
 

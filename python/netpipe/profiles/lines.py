@@ -50,7 +50,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]  # of a rank, or of ra
 
 
 class NotAProfile(ValueError):  # noqa: N818  (it reads as what it says)
-    """A file that is no profile, or one that this netpipe cannot read; the text names the file."""
+    """The file is not a profile, or this netpipe cannot read it; the text names the file."""
 
 
 class Line(msgspec.Struct, kw_only=True, tag_field="type", omit_defaults=True):

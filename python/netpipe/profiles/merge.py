@@ -95,7 +95,7 @@ def merge(found: Parts, header: Header, end: End) -> Profile:
 
 
 def library_text(said: str) -> str:
-    """What a library calls itself, without what is no name: MPICH says "MPICH Version:      5.0.2"."""
+    """The name and version of a library, of the text that it returns: MPICH says "MPICH Version:      5.0.2"."""
     return " ".join(said.replace("Version:", " ").split())
 
 

@@ -19,7 +19,7 @@ LONGEST = 60  # characters of a command in a sentence
 
 def launches(path: Path) -> list[tuple[int, str]]:
     """The lines of a shell script in which a launcher starts a program: the number of each, from 1, and its command.
-    Nothing of a file that is no text, or cannot be read.
+    Empty for a file that is not text or cannot be read.
     """
     try:
         with path.open("rb") as file:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
-from netpipe.libraries import Launcher, can_start, families, launchers
+from netpipe.libraries import MPI, Launcher, can_start, families, launchers
 from netpipe.libraries.adding import added, layers, programs
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.launcher import kind_of
@@ -50,7 +50,7 @@ def understand(command: Sequence[str]) -> Target:
     kind = kind_of(first) if LAUNCHER_NAME.fullmatch(first.name) or _is_known_launcher(first) else ""
     launcher = launchers()[kind] if kind else None
     program, library = _program(command[at + 1 :] if launcher else command[at:])
-    libraries = added.all_(layer=programs.LAYER)
+    libraries = added.all_(layer=MPI)
     if library is not None:
         linked = {one.name: _libmpi(one.file) for one in libraries}
         owner = next((one for one in libraries if _same(linked[one.name], library)), None)
@@ -97,7 +97,7 @@ def _find(word: str) -> Path | None:
 
 def _is_known_launcher(path: Path) -> bool:
     """One with a name of its own that a module was added with."""
-    return any(_starts(one, path) for one in added.all_(layer=programs.LAYER))
+    return any(_starts(one, path) for one in added.all_(layer=MPI))
 
 
 def _starts(one: Added, path: Path) -> bool:
@@ -155,7 +155,7 @@ def _libmpi(path: Path) -> Path | None:
 
 def _is_abi(library: Path | None) -> bool:
     """Whether it is the MPI standard ABI, which several libraries have, rather than a library's own interface."""
-    return library is not None and library.name.startswith(layers.one(programs.LAYER).abi)
+    return library is not None and library.name.startswith(layers.one(MPI).abi)
 
 
 def _is_elf(path: Path) -> bool:
@@ -185,7 +185,7 @@ def _builder_near(library: Path, launcher: Path) -> Builder:
     Programs that are linked with the standard ABI need the compiler for that, which stands beside the library's own.
     """
     abi = _is_abi(library)
-    of_abi = {name for one in families(programs.LAYER) if one.is_abi for name in one.compilers}
+    of_abi = {name for one in families(MPI) if one.is_abi for name in one.compilers}
     for folder in (launcher.parent, library.parent.parent / "bin", library.resolve().parent.parent / "bin"):
         for path in sorted(folder.glob("mpicc*")):
             if not os.access(path, os.X_OK) or (path.name in of_abi) != abi:

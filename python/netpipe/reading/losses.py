@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from netpipe.reading import waiting
 from netpipe.reading.blocks.beside import copies
 from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, groups, in_both, paired
 from netpipe.reading.columns.by_curve import SETTLED
@@ -253,7 +254,7 @@ def _layers(run: Run) -> dict[str, _Layer]:
             below.told(opened),
             below.down(opened),
             opened.adds,
-            options.get(opened.variant, {}).get("wait") or _found_wait(opened),
+            _wait(opened, options.get(opened.variant, {}).get("wait")),
             frozenset(rank.host for rank in opened.ranks),
             len(opened.ranks),
         )
@@ -261,12 +262,12 @@ def _layers(run: Run) -> dict[str, _Layer]:
     }
 
 
-def _found_wait(opened: Variant) -> str | None:
-    """How a library without such an option waits, as its module found out; "none" is a layer that never waits. Where
-    ranks share a processor every layer that polls yields, so `yield` compares with the option's `poll`.
+def _wait(opened: Variant, option: str | None) -> str | None:
+    """The word under which a layer's waiting is compared: what its option says; without one, or where the option has a
+    word of its own, what its module found out.
     """
-    wait = opened.ranks[0].settings.get("wait") if opened.ranks else None
-    return {"none": None, "yield": "poll"}.get(wait, wait) if wait is not None else None
+    found = opened.ranks[0].settings.get("wait") if opened.ranks else None
+    return waiting.alike(found if found in waiting.VERBS and option not in waiting.VERBS else option or found)
 
 
 def _differ(layer: _Layer, other: _Layer) -> bool:

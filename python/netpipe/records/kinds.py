@@ -21,6 +21,7 @@ from netpipe.records.parts import (
     Ns,
     PlannedMode,
     PlannedVariant,
+    Promises,
     Rank,
     Rate,
     Real,
@@ -117,6 +118,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     below: str | None = None
     adds: str | None = None
     idle: bool | None = None  # it touches no byte: netpipe itself is measured; None: an older file
+    promises: Promises | None = None  # None: an older file
     counted: dict[str, Counted] = {}  # by the name of a counter of its layer; none in older files
     launch_s: Real | None = None  # that the library's launcher took until all processes were there
     ranks: list[Rank] = []
@@ -124,6 +126,7 @@ class Variant(Record, kw_only=True, tag="variant"):
     def rows(self) -> Iterator[dict[str, Any]]:
         whole = self.fields()
         del whole["ranks"], whole["counted"]
+        whole = flat(whole)
         for rank in self.ranks:
             yield whole | flat(msgspec.to_builtins(rank))
 

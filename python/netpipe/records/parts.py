@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records are made of, and what is wrong with a text that is none."""
+"""The parts of records, and why an invalid text is not a record."""
 
 from __future__ import annotations
 
@@ -80,6 +80,21 @@ class Rank(msgspec.Struct, kw_only=True):
     pinned_bytes: Int | None = None
     open_s: Real | None = None  # in the library, until it was open and connected
     barrier_resident_bytes: Int | None = None  # the same when all ranks had met in a barrier
+    huge_bytes: Int | None = None  # of its message memory on huge pages; None: no setting pages
+    memory_node: Int | None = None  # NUMA node of all its message memory; None: no setting node
+
+
+class Promises(msgspec.Struct, kw_only=True):
+    """What a layer promises of messages with the settings of a variant."""
+
+    delivers: bool = True  # what is sent arrives somewhere
+    lossy: bool = False  # messages may be lost
+    # it keeps no order: messages are received in order all the same, so one that was overtaken may count as lost
+    unordered: bool = False
+    empty: bool = False  # messages may have 0 bytes
+    max_message_bytes: Int | None = None  # None: no limit
+    max_inline_bytes: Int = 0  # the largest message that travels inside its request; 0: none does
+    alignment_bytes: Int = 1  # messages begin at multiples of it
 
 
 class Counted(msgspec.Struct, kw_only=True):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from netpipe.reading import waiting
 from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.units import (
@@ -153,14 +154,14 @@ def _compared(losses: Sequence[Loss]) -> Iterator[tuple[str, list[Loss]]]:
 
 def _kind(loss: Loss) -> str:
     """How a layer waits, as a verb."""
-    return {"block": "sleep", "hybrid": "poll and then sleep"}.get(loss.wait or "", "poll")
+    return waiting.verb_of(loss.wait)
 
 
 def _wait_alike(loss: Loss) -> bool:
     """Does the layer below wait in the same way? A copy, which never waits, wakes nobody, and neither does a layer that
     polls; but above it a layer that sleeps would be charged with the wake-up.
     """
-    return loss.waits is None and (loss.below_wait is not None or _kind(loss) == "poll")
+    return loss.waits is None and (loss.below_wait is not None or _kind(loss) == waiting.POLLS)
 
 
 def _most_added(losses: Sequence[Loss]) -> list[Loss]:

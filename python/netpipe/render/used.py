@@ -11,6 +11,7 @@ from netpipe.profiles.phases import Used
 from netpipe.profiles.tables import Timed
 from netpipe.units import UNKNOWN, counts_text, percent_text, time_text, volume_text
 
+MOST_CALLS = 10  # that have a row of their own; the others are summed
 TIMED = ("time", "share", "calls", "mean", "most")
 USED = ("time", "share", "calls", "messages", "collectives", "volume")
 

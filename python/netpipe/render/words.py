@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
 from netpipe.reading.summary import Summary, summarise
-from netpipe.records import Run
+from netpipe.records import Promises, Run
 from netpipe.units import (
     counted,
     limits_text,
@@ -24,6 +26,9 @@ from netpipe.units import (
     span_text,
     time_text,
 )
+
+if TYPE_CHECKING:
+    from netpipe.profiles.tables import Facts
 
 WIDE = 0.05  # a relative half width above this is printed with the number
 
@@ -45,13 +50,57 @@ def _model(facts: dict[str, object]) -> str | None:
 
 def when(run: Run) -> str | None:
     """The start, as "2026-03-01 12:00 UTC"; None if that is not recorded."""
-    if run.header is None or not run.header.started:
+    return moment_text(run.header.started) if run.header is not None else None
+
+
+def moment_text(started: str | None) -> str | None:
+    """ISO 8601 as people read it; what is not ISO 8601 as it is, None for nothing."""
+    if not started:
         return None
     try:
-        started = datetime.fromisoformat(run.header.started.replace("Z", "+00:00"))
+        return f"{datetime.fromisoformat(started.replace('Z', '+00:00')):%Y-%m-%d %H:%M} UTC"
     except ValueError:
-        return run.header.started
-    return f"{started:%Y-%m-%d %H:%M} UTC"
+        return started
+
+
+def ranks_on_hosts(facts: Facts) -> str:
+    """The ranks of a profiled program: "2 ranks on node0"."""
+    ranks = counted(facts.ranks, "rank")
+    if not facts.hosts:
+        return ranks
+    if len(facts.hosts) == 1:
+        return f"{ranks} on {facts.hosts[0].host}"
+    if len(facts.hosts) > 4:
+        return f"{ranks} on {len(facts.hosts)} hosts"
+    return f"{ranks}, " + listed(f"{len(one.ranks)} on {one.host}" for one in facts.hosts)
+
+
+def programs_text(facts: Facts) -> str:
+    """The names of the profiled programs, without their folders."""
+    return listed(dict.fromkeys(PurePath(program).name for program in facts.programs)) or "A program"
+
+
+def library_text(facts: Facts) -> str:
+    """The MPI library; empty: not known. Open MPI appends who has built it."""
+    return " ".join(facts.library.partition(",")[0].split()) if facts.library else ""
+
+
+def promises_text(of: Promises) -> str:
+    """What a layer promises of messages, "messages may be lost and overtake each other; at most 4080 B"."""
+    if not of.delivers:
+        arrives = "nothing arrives anywhere"
+    elif of.lossy:
+        arrives = "messages may be lost" + (" and overtake each other" if of.unordered else "")
+    else:
+        arrives = "every message arrives, in order"
+    said = [arrives, *([] if of.empty else ["no message is empty"])]
+    if of.max_message_bytes is not None:
+        said.append(f"at most {size_text(of.max_message_bytes)}")
+    if of.max_inline_bytes > 0:
+        said.append(f"up to {size_text(of.max_inline_bytes)} inside the request")
+    if of.alignment_bytes > 1:
+        said.append(f"at multiples of {size_text(of.alignment_bytes)}")
+    return "; ".join(said)
 
 
 def measured(reading: Reading, most_named: int | None = None) -> str:

@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netpipe.failure import Failure
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.estimate import ratio
 from netpipe.records import Run
 from netpipe.tuning.decision import COPY, decide, times_over
 from netpipe.tuning.log import Log
 from netpipe.tuning.measuring.bench import GRACE_S, LEAST_BUDGET_S, Bench
 from netpipe.tuning.measuring.ratios import Verdict
-from netpipe.tuning.proof import FULL, LATE_S, LAUNCHES, MOST_LAUNCHES, VISITS, Proven, finalists
+from netpipe.tuning.proof import FULL, LATE_S, MOST_LAUNCHES, VISITS, Proven, finalists
 from netpipe.tuning.search.goals import Goal, Place
 from netpipe.tuning.search.halving import Round, Search
 from netpipe.tuning.search.variants import Changes
@@ -37,7 +38,7 @@ STEP_SHARE = 0.7  # of the time that is left, for the proof of a step
 
 def least_s(late_s: float, patterns: int) -> float:
     """The shortest time in seconds in which a step can be proven. `late_s` as in Climb; `patterns`: of the goal."""
-    return LAUNCHES * (1 + BESIDE) * (2 * late_s + LEAST_BUDGET_S * patterns) / (FULL * STEP_SHARE)
+    return FEWEST_LAUNCHES * (1 + BESIDE) * (2 * late_s + LEAST_BUDGET_S * patterns) / (FULL * STEP_SHARE)
 
 
 @dataclass
@@ -138,7 +139,7 @@ class Climb:
         goal = self.whole.without(self.too_slow_for(times))
         count, patterns = held + BESIDE, len(goal.patterns)
         seconds = FULL * STEP_SHARE * (self.until_s - bench.clock())
-        room_s = seconds / LAUNCHES / count - 2 * self.late_s
+        room_s = seconds / FEWEST_LAUNCHES / count - 2 * self.late_s
 
         def visits_s() -> float:
             return max(LEAST_BUDGET_S * patterns, VISITS * times * sum(map(self.visit_s, places)))
@@ -148,7 +149,7 @@ class Climb:
             places.pop()
         bench.goal = goal.without(lambda place: place not in places)
         launches = min(MOST_LAUNCHES, int(seconds / count / (2 * self.late_s + visits_s())))
-        if launches < LAUNCHES or not bench.goal.probes:
+        if launches < FEWEST_LAUNCHES or not bench.goal.probes:
             return None
         return launches, max(LEAST_BUDGET_S, (seconds / launches / count - self.late_s) / patterns)
 

@@ -50,7 +50,9 @@ CONFIRM = "confirm.jsonl"
 SYSCTL, NIC = "90-netpipe.conf", "nic.sh"
 SYSTEM = 0.4  # of the time, with `apply`
 PLACING = 0.3  # where placements are tried
-OVER_IP = {"tcp", "udp", "sctp"}  # layers to which settings of the kernel and of interfaces matter
+# Options by which a layer shows to which settings it is open: the version of IP to those of the kernel's network and of
+# its interfaces, and congestion control to those of TCP.
+OF_IP, OF_TCP = "ip", "congestion"
 LAUNCHING = ("hosts", "launcher", "launcher-args", "remote-shell")  # fields of a Request, and options
 LEAST_S = 5.0  # of one variant: less leaves nothing for a confirmation
 
@@ -114,8 +116,7 @@ class Job:
                 USAGE,
                 f"--time {self.seconds:g} is too short for {what}; give {LEAST_S * searches:g} s or more",
             )
-        paths = [str(Path(file).absolute()) for file in self.base.modules]
-        modules = {one["name"]: one for one in native.list_(paths)["modules"]}
+        modules = self._modules()
         starts = [Start.of(one) for one in variants]
         spaces = [
             [self._space(start, modules[start.module], part) for part in self._parts] for start in starts
@@ -286,12 +287,14 @@ class Job:
     def _system(self, outcome: Outcome, folder: Path, until_s: float) -> None:
         """Settings of the kernel: named, and with `apply` tried."""
         over = {layer for of in (outcome.variant, outcome.tuned) for layer in outcome.layers.get(of, ())}
-        if any("congestion" in one for one in outcome.settings.values()):  # a connection of TCP
-            over.add("tcp")
-        if not over & OVER_IP:
+        modules = self._modules()
+        options = {option["name"] for layer in over & modules.keys() for option in modules[layer]["options"]}
+        found = {name for settings in outcome.settings.values() for name in settings}
+        tcp = OF_TCP in options | found  # or a library's connection of TCP, whose settings were found
+        if not tcp and OF_IP not in options:
             return
         devices = nic.devices_to(self._hosts)
-        outcome.system = tuple(candidates(devices=devices, tcp="tcp" in over))
+        outcome.system = tuple(candidates(devices=devices, tcp=tcp))
         outcome.notes += [one for device in devices for one in nic.refusals(device)]
         if not self.apply or outcome.interrupted or not outcome.system:
             return
@@ -314,6 +317,11 @@ class Job:
                 self.written.setdefault(outcome.variant, []).append(folder / name)
         if self.keep and not outcome.interrupted:
             self._keep(applied, outcome)
+
+    def _modules(self) -> dict[str, dict[str, Any]]:
+        """By name, as the worker lists them."""
+        paths = [str(Path(file).absolute()) for file in self.base.modules]
+        return {one["name"]: one for one in native.list_(paths)["modules"]}
 
     @property
     def _hosts(self) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from netpipe.failure import Failure
 from netpipe.reading.across.merge import merged
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.estimate import Estimate
 from netpipe.records import Run
 from netpipe.tuning.decision import COPY, Decision, decide
@@ -28,14 +29,12 @@ from netpipe.tuning.search.variants import START, Changes
 FINALISTS = 3
 MOST_VARIANTS = FINALISTS + 2  # beside the start and its copy
 VISITS = 4  # of each size in each launch: the median of so many is not one that other work has hit
-LAUNCHES = 3  # at least: with fewer, launches say nothing of each other (reading/blocks/visits.py)
 MOST_LAUNCHES = BY_LAUNCH + 2
 # The look after three launches may be wrong so many times less often than the one at all launches, whose level stays as
 # it is (p < 0.001; R. Peto et al., "Design and analysis of randomized clinical trials", British Journal of Cancer 34,
 # 1976).
 EARLY = 50
 ENOUGH = 1.1  # upper over lower end of a gain: three launches say it, and more would only narrow it
-CURVES_LAUNCHES = 3
 CURVES_SHARE = 0.15  # of the time, for the curves before and after,
 CLIMB_SHARE = 0.25  # and to try other settings on top of what was proven (climb.py)
 FULL = 0.8  # of the time is for budgets; the rest is for sizes that take longer
@@ -99,10 +98,10 @@ class Proof:
             made.interrupted, made.late = measured.interrupted, measured.late
             return made.run
 
-        more = launches - LAUNCHES
-        at_most = f"{LAUNCHES} to {launches}" if more else str(launches)
+        more = launches - FEWEST_LAUNCHES
+        at_most = f"{FEWEST_LAUNCHES} to {launches}" if more else str(launches)
         self.watch(f"confirming on {at_most} fresh launches: {' and '.join(map(str, chosen))}")
-        run = measure(LAUNCHES)
+        run = measure(FEWEST_LAUNCHES)
         early = decide(bench, run, START, chosen, EARLY * len(chosen))
         if more and not (made.interrupted or made.late or _is_enough(early)):
             with contextlib.suppress(Failure):  # what three launches have said is said
@@ -119,7 +118,7 @@ class Proof:
         bench = self.bench
         left_s = self.until_s - bench.clock()
         variants = [bench.start.text, bench.start.variant(best)]
-        late_s = CURVES_LAUNCHES * self.late_s * len(variants)
+        late_s = FEWEST_LAUNCHES * self.late_s * len(variants)
         if not self._others or left_s < GRACE_S + late_s:
             return None
         places = [*self._others, *bench.goal.counted]
@@ -131,7 +130,7 @@ class Proof:
                 places,
                 budget_s,
                 left_s + LATE_S,
-                launches=CURVES_LAUNCHES,
+                launches=FEWEST_LAUNCHES,
                 output=output,
                 argv=self.argv,
             ).run
@@ -155,7 +154,7 @@ class Proof:
         """As many as there is time for."""
         least_s = max(LEAST_BUDGET_S * len(self.bench.goal.patterns), VISITS * self.visit_s)
         each_s = count * (2 * self.late_s + least_s)
-        return max(LAUNCHES, min(MOST_LAUNCHES, int(seconds / each_s)))
+        return max(FEWEST_LAUNCHES, min(MOST_LAUNCHES, int(seconds / each_s)))
 
 
 def _is_enough(found: Decision) -> bool:

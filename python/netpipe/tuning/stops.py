@@ -15,7 +15,7 @@ from netpipe.tuning.tune import Outcome
 from netpipe.units import counted, listed
 
 # In what the engine and the session say of a module that did not come back (src/engine/visit.cpp, opening.cpp,
-# src/worker/launched_workers.cpp, launch/worker.py); a record has no other mark of it.
+# src/worker/workers/launched_workers.cpp, launch/worker.py); a record has no other mark of it.
 HUNG = ("did not complete within", "did not return", "processes joined within", "it sent nothing for")
 
 

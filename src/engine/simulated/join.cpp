@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/join.h"
+#include "engine/processes/join.h"
 
 #include <sys/resource.h>
 

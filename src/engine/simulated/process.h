@@ -2,7 +2,7 @@
 // Simulated: the library's launcher runs all ranks of a job in one process, on a machine that does not exist.
 #pragma once
 
-#include "engine/launched.h"
+#include "engine/processes/launched.h"
 
 namespace netpipe {
 

@@ -126,6 +126,12 @@ np_status too_long(const np_endpoint& endpoint, size_t bytes) {
 
 uint64_t datagram_bytes(const np_endpoint& endpoint) { return endpoint.info->ep_attr->max_msg_size - kHeader; }
 
+uint64_t datagram_inject_bytes(const np_endpoint& endpoint) {
+  const uint64_t room = endpoint.info->tx_attr->inject_size;
+  const uint64_t beside_header = std::min<uint64_t>(room - std::min(room, uint64_t{kHeader}), datagram_bytes(endpoint));
+  return std::min(beside_header, static_cast<uint64_t>(std::max<int64_t>(endpoint.inject_most, 0)));
+}
+
 np_status open_datagrams(np_endpoint& endpoint) {
   const fi_info& info = *endpoint.info;
   const size_t most = info.ep_attr->max_msg_size;

@@ -10,6 +10,8 @@ np_status open_datagrams(np_endpoint& endpoint);
 
 // The most that a message of this provider may have.
 uint64_t datagram_bytes(const np_endpoint& endpoint);
+// And the most of one that is injected; 0: none is.
+uint64_t datagram_inject_bytes(const np_endpoint& endpoint);
 
 // request: nullptr of a send that ends before it returns.
 np_status send_datagram(np_endpoint& endpoint, int rank, const void* data, size_t bytes, np_request* request);

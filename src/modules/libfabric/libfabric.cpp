@@ -51,8 +51,9 @@ np_status limits(np_endpoint* endpoint, np_limits* limits) {
   limits->max_inline_bytes = static_cast<uint64_t>(std::max<int64_t>(endpoint->inject_most, 0));
   if (endpoint->type != kDgram) return NP_OK;
   limits->lossy = 1;
+  limits->unordered = (endpoint->info->tx_attr->msg_order & FI_ORDER_SAS) == 0 ? 1 : 0;  // a send after a send
   limits->max_message_bytes = datagram_bytes(*endpoint);
-  limits->max_inline_bytes = std::min(limits->max_inline_bytes, limits->max_message_bytes);
+  limits->max_inline_bytes = datagram_inject_bytes(*endpoint);
   return NP_OK;
 }
 

@@ -70,6 +70,7 @@ np_status recv_cast(np_endpoint* endpoint, int sender, void* data, size_t bytes)
 
 np_status limits(np_endpoint*, np_limits* limits) {
   limits->lossy = 1;
+  limits->unordered = 1;
   limits->empty = 1;
   return NP_OK;
 }

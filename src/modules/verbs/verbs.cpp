@@ -158,13 +158,23 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
   return status;
 }
 
+// With op=write the word that tells of a message travels with it: of qp=uc at a multiple of its size.
+uint64_t most_inline(const Settings& set) {
+  const auto room = static_cast<uint64_t>(std::max<int64_t>(set.inline_most, 0));
+  if (set.op != kWrite) return room;
+  const uint64_t beside_word = room - std::min(room, sizeof(uint64_t));
+  return set.type == kUc ? beside_word / sizeof(uint64_t) * sizeof(uint64_t) : beside_word;
+}
+
 np_status limits(np_endpoint* endpoint, np_limits* limits) {
   const bool lossy = endpoint->set.type != kRc;
   limits->empty = 1;
   limits->max_message_bytes = lossy ? most_datagram(*endpoint) : endpoint->port.max_msg_sz;
-  limits->max_inline_bytes = static_cast<uint64_t>(std::max<int64_t>(endpoint->set.inline_most, 0));
-  limits->max_inline_bytes = std::min(limits->max_inline_bytes, limits->max_message_bytes);
-  if (lossy) limits->lossy = 1;
+  limits->max_inline_bytes = std::min(most_inline(endpoint->set), limits->max_message_bytes);
+  if (!lossy) return NP_OK;
+  limits->lossy = 1;
+  // Messages of one unreliable connection arrive in order or not at all; those of several do so each by itself.
+  limits->unordered = endpoint->set.type == kUd || endpoint->set.qps > 1 ? 1 : 0;
   return NP_OK;
 }
 

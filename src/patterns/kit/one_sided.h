@@ -7,6 +7,9 @@
 //
 // sync=flush: the rank that moves the data, the origin, completes them. sync=fence: all ranks do, together, which is
 // what the 2003 paper means by fence calls between operations. in_flight=64 of either: hardly any between them.
+// sync=wait, of put and get: they are started with requests, in one call where their places lie evenly apart, and the
+// origin waits for these. Then the bytes of a get are there, and the source of a put may be used again: whether they
+// are at the target the layer may not know yet. A flush behind the last sample is not timed.
 //
 // Operations that are in flight together land in places of their own. The other rank waits in a barrier, inside its
 // library: most libraries move a transfer only while its target calls them.
@@ -15,20 +18,40 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string>
 
 #include "patterns/kit/pattern.h"
 
 namespace netpipe::patterns::one_sided {
 
 enum Option { sync, in_flight };
+enum Sync { by_flush, by_fence, by_wait };
+inline constexpr np_option in_flight_option{
+    "in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "operations between two of these", 0};
 inline constexpr std::array<np_option, 2> options{{
     {"sync", NP_CHOICE, "flush", 0, 0, "flush|fence", "",
      "what completes operations: a flush by the rank that began them, or a fence of all ranks", 0},
-    {"in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "operations between two of these", 0},
+    in_flight_option,
+}};
+// Of operations that can be started with requests, too.
+inline constexpr std::array<np_option, 2> options_with_requests{{
+    {"sync", NP_CHOICE, "flush", 0, 0, "flush|fence|wait", "",
+     "what completes operations: a flush by the rank that began them, a fence of all ranks, or a wait for their "
+     "requests, after which the source of a put may be used again",
+     0},
+    in_flight_option,
 }};
 
 inline std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }
-inline bool fences(const Part& part) { return part.options[sync].number != 0; }
+inline bool fences(const Part& part) { return part.options[sync].number == by_fence; }
+inline bool waits(const Part& part) { return part.options[sync].number == by_wait; }
+inline std::uint64_t requests(const Part& part, std::uint64_t) { return waits(part) ? width(part) : 0; }
+
+// For Pattern::unfit. operation: what starts transfers with requests, and whether the layer has it.
+inline std::string without_start(const Part& part, const Layer& m, const char* operation, bool there) {
+  if (!waits(part) || there) return {};
+  return std::string("needs ") + operation + ", which module " + m.name + " lacks: choose sync=flush or sync=fence";
+}
 
 // Whether this rank moves the data.
 inline bool is_origin(const Part& part) { return part.nranks == 1 || is_first(part); }
@@ -46,21 +69,38 @@ inline Both take_both(Slots& near, Slots& far, std::uint64_t wanted) {
   return {near.take(count), far.take(count)};
 }
 
-// What puts and what gets: begins the next one (transfer), or does several, each flushed before the next, and
-// adds how many to its second argument (each, called only where the layer has it).
-template <typename Transfer, typename Each>
+// For operations that have no requests.
+inline constexpr auto not_started = [](np_request*, std::uint64_t, std::uint64_t&) { return NP_OK; };
+
+// What puts and what gets: begins the next one (transfer); does several, each flushed before the next, and adds how
+// many to its second argument (each, called only where the layer has it); or starts several with these requests, and
+// adds how many to its third (start, called only with sync=wait).
+template <typename Transfer, typename Each, typename Start>
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps, Transfer transfer,
-              bool has_each, Each each) {
+              bool has_each, Each each, Start start) {
   const Layer& m = s.module;
   np_endpoint* const endpoint = s.endpoint;
   const int peer = mirrored(s.rank, s.nranks);
   const std::uint64_t count = width(s);
-  const bool fencing = fences(s), moving = is_origin(s);
+  const bool waiting = waits(s), moving = is_origin(s);
+  // With sync=wait either will do: it comes once, at the end.
+  const bool fencing = fences(s) || (waiting && m.flush == nullptr);
   if (fencing ? m.fence == nullptr : m.flush == nullptr) {
     std::snprintf(s.message.data(), s.message.size(), "it has no %s", fencing ? "fence" : "flush: choose sync=fence");
     return NP_UNSUPPORTED;
   }
+  const auto waited = [&](std::uint64_t times) {
+    np_status status = NP_OK;
+    for (std::uint64_t round = 0; round < times && status == NP_OK; ++round) {
+      for (std::uint64_t started = 0; started < count && status == NP_OK;) {
+        status = start(s.requests + started, count - started, started);
+      }
+      if (status == NP_OK) status = m.wait(endpoint, s.requests, count);
+    }
+    return status;
+  };
   const auto moved = [&](std::uint64_t times) {
+    if (waiting) return waited(times);
     if (has_each && count == 1 && !fencing) {
       for (std::uint64_t done = 0; done < times;) {
         if (const np_status status = each(times - done, done); status != NP_OK) return status;
@@ -84,8 +124,10 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
       status = moved(rounds);
       *stamps++ = now_ns();
     }
+    if (waiting && status == NP_OK) status = fencing ? m.fence(endpoint) : m.flush(endpoint, peer);
   } else if (fencing) {
-    for (std::uint64_t round = 0; round < 1 + samples * rounds && status == NP_OK; ++round) status = m.fence(endpoint);
+    const std::uint64_t fenced = waiting ? 1 : 1 + samples * rounds;
+    for (std::uint64_t round = 0; round < fenced && status == NP_OK; ++round) status = m.fence(endpoint);
   }
   return status == NP_OK && s.nranks > 1 ? m.barrier(endpoint) : status;
 }

@@ -147,6 +147,10 @@ constexpr int mirrored(int rank, int nranks) { return nranks - 1 - rank; }
 // Of such a pair the rank with the lower number; a rank alone is none.
 constexpr bool is_first(const Part& part) { return part.rank < part.nranks / 2; }
 
+// For Pattern::reach.
+inline np_reach reach_by_put(const Part&) { return NP_REACH_PUT; }
+inline np_reach reach_by_get(const Part&) { return NP_REACH_GET; }
+
 // For Pattern::missing.
 inline const char* without_messages(const Layer& m, int) { return m.send == nullptr ? "send and recv" : nullptr; }
 inline const char* without_requests(const Layer& m, int nranks) {
@@ -218,13 +222,14 @@ struct Pattern {
     return std::uint64_t{0};
   };
   // A pattern for two ranks. More of them are pairs, the first with the last and so on inwards, that all measure at the
-  // same time; what is made of their numbers is in worker/samples.h, and no pattern knows of the other pairs.
+  // same time; what is made of their numbers is in worker/results/samples.h, and no pattern knows of the other pairs.
   bool in_pairs = false;
   int (*clock_rank)(int nranks) = [](int) { return 0; };  // whose readings count, in each pair that of this end
   bool every_rank = false;                                // or all of them do
   bool synchronised = false;                              // the ranks' clocks are compared before each visit
-  bool computes = false;           // what takes no time where all ranks are simulated, so that it says nothing there
-  np_reach reach = NP_REACH_NONE;  // it needs the peer's memory: far_in or far_out
+  bool computes = false;  // what takes no time where all ranks are simulated, so that it says nothing there
+  // Whether it needs the peer's memory, and which of it: far_in or far_out.
+  np_reach (*reach)(const Part& part) = [](const Part&) { return NP_REACH_NONE; };
   std::uint32_t uses = NP_USES_MESSAGES;  // bits NP_USES_...: the operations that it times
   bool (*casts)(const Part& part) = [](const Part&) { return false; };  // NP_USES_CAST is one of them
   // What a pattern with notes makes of one sample, on rank 0's side. part: of the clock rank, or of rank 0.

@@ -23,6 +23,24 @@ inline constexpr const char* buffers_help =
     "buffer to send and another to receive; cold takes each from memory that is in no cache; fresh from pages that "
     "were mapped for it";
 
+// The pages of the memory that a variant's messages are in.
+enum class Pages : std::uint8_t {
+  automatic,  // what the kernel gives
+  small,      // no huge pages
+  huge,
+};
+
+inline constexpr const char* page_choices = "auto|small|huge";
+inline constexpr const char* pages_help =
+    "pages of message memory: auto takes what the kernel gives, small has no huge pages, huge no others";
+inline constexpr int most_node = 1023;
+
+struct PageChoice {
+  Pages kind = Pages::automatic;
+  int node = -1;  // NUMA node that they are on; -1: that of the processor that writes to a page first
+  [[nodiscard]] bool chosen() const { return kind != Pages::automatic || node >= 0; }
+};
+
 struct BufferPolicy {
   Buffers kind = Buffers::warm;
   int reuse_percent = 100;  // of messages so many use the same place, all others pages that were mapped for them

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 OF_KIND = {APPS: ("times", "speedup"), PAIRS: ("pairs",)}  # what `figure` may be, by the kind of the run
 LONGEST_TITLE = 76  # characters above a figure
-PAIRS_HELP = "A map of the pairs of hosts: each one's time over the median of all."
 
 
 def fitting(title: str) -> str:
@@ -26,9 +25,10 @@ def fitting(title: str) -> str:
 def write(part: Part, done: Done, target: Path) -> None:
     """Raises NothingToDraw or OSError."""
     from netpipe.render import figures
-    from netpipe.render.drawing import fleet, kernels
-    from netpipe.render.drawing.draw import draw
+    from netpipe.render.drawing import fleet
+    from netpipe.render.drawing.paper.draw import draw
     from netpipe.render.drawing.picture import NothingToDraw
+    from netpipe.render.drawing.scope import Scope
 
     name = part.given["figure"]
     if name == "pairs":
@@ -40,7 +40,7 @@ def write(part: Part, done: Done, target: Path) -> None:
         rows = [row for row in done.rows or () if not part.variants or row.cell.kernel in part.variants]
         if not rows:
             raise NothingToDraw(f"none of the kernels {', '.join(part.variants) or 'of the run'} has run")
-        panels = kernels.BY_NAME[name](rows, part.name)
-        subtitle = f"here: {kernels.subtitle(rows)}"  # the title is the paper's
-    help_ = figures.OF_KERNELS.get(name, PAIRS_HELP)
-    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name), help_)
+        scope = Scope((), kernels=tuple(rows))
+        panels = figures.get(name).panels(scope)
+        subtitle = f"here: {scope.subtitle}"  # the title is the paper's
+    draw(panels, subtitle, target, part.given["file_format"], fitting(part.name))

@@ -14,13 +14,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from netpipe.failure import FAILED, UNAVAILABLE, USAGE, Failure
-from netpipe.libraries import Family, families, family_of_version
+from netpipe.libraries import MPI, Family, families, family_of_version
 from netpipe.libraries.adding import added, compiler, launcher, layers
 from netpipe.libraries.adding.added import Added
 from netpipe.libraries.adding.archives import movable
 from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.adding.layers import Layer
 from netpipe.libraries.starting import description
+from netpipe.libraries.starting.description import lines_of
 from netpipe.libraries.starting.scratch import Scratch
 
 # Where every loader looks by itself.
@@ -42,7 +43,7 @@ class Request:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None  # where the module goes; None: where added modules usually go
     replace: bool = False  # also hide a module of this name that is in another folder
-    layer: str = "mpi"
+    layer: str = MPI
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def make(build: Build, scratch: Path) -> Added:
             failure.exit_code, f"{library.compiler} compiled the module, but it does not work: {words}"
         ) from None
     lines = [f"file {final}" if line.startswith("file ") else line for line in table.splitlines()]
-    version = added.facts_of(table).get("version", "")
+    version = lines_of(table).facts.get("version", "")
     family = (family_of_version(version) if library.family.is_abi else None) or library.family
     lines += [f"family {family.name}", f"launcher {build.launcher.kind} {build.launcher.path}"]
     lines += [f"environment {key}={value}" for key, value in build.environment.items()]
@@ -106,7 +107,7 @@ def make(build: Build, scratch: Path) -> Added:
     file.replace(final)
     done = build.folder / described.name
     described.replace(done)
-    return Added(done, added.facts_of(done.read_text()))
+    return Added(done, lines_of(done.read_text()))
 
 
 def check_abi(request: Request, layer: Layer, library: Library) -> None:
@@ -259,15 +260,20 @@ def without_rpath(words: Sequence[str]) -> list[str]:
     return kept
 
 
+def prepared(layer: Layer, served: Sequence[Family], folder: Path) -> list[str]:
+    """Writes the table of these families into the folder. Returns how the layer's source is then compiled there."""
+    (folder / f"{layer.name}_families.h").write_text(layers.family_table(layer, served))
+    folders = [word for one in (*layers.includes(layer), folder) for word in ("-I", str(one))]
+    return [*FLAGS, *folders]
+
+
 def compile_(build: Build, served: Sequence[Family], sources: Sequence[Path], file: Path) -> None:
     """Raises Failure (3) with the compiler's first error."""
     layer, library = build.layer, build.library
-    table = file.parent / f"{layer.name}_families.h"
-    table.write_text(layers.family_table(layer, served))
-    folders = [word for folder in (*layers.includes(layer), file.parent) for word in ("-I", str(folder))]
+    how = prepared(layer, served, file.parent)
     more = [str(path) for path in sources[1:] if path.suffix in (".c", ".a")]
     flags = [*library.family.flags(library.version), *linked(layer, library, file.parent), *layer.flags]
-    words = [*FLAGS, *folders, "-o", str(file), str(sources[0]), *more, *flags]
+    words = [*how, "-o", str(file), str(sources[0]), *more, *flags]
     if build.request.abi:
         real, *behind = without_rpath(compiler.shown(library)) or [str(library.compiler)]
         words = [real, *words, *behind]  # libraries come after what needs them

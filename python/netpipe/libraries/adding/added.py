@@ -2,8 +2,8 @@
 """The libraries that `netpipe modules add` has added, and whether they still work.
 
 A module is two files: `mpi@NAME.so`, and `mpi@NAME.module` that describes it, so that nobody has to load a library to
-know its options. Lines of the second that only this file reads: `compiler` (`mpicc` in older ones), `library`,
-`source`, `added`.
+know its options (starting/description.py reads it). Lines of the second that only this file is about: `compiler`
+(`mpicc` in older ones), `library`, `source`, `added`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from netpipe.libraries import Family, families
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.layers import SEPARATOR
 from netpipe.libraries.starting import description
-from netpipe.libraries.starting.description import Description
+from netpipe.libraries.starting.description import Description, Lines, lines_of
 
 ENDING = ".module"
 
@@ -29,7 +29,11 @@ ENDING = ".module"
 @dataclass(frozen=True, slots=True)
 class Added:
     path: Path  # the description
-    facts: Mapping[str, str] = field(default_factory=dict)  # its lines, the first of each key
+    lines: Lines = field(default_factory=Lines)  # of an unreadable one: none
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return self.lines.facts
 
     @property
     def name(self) -> str:
@@ -55,18 +59,7 @@ class Added:
     @property
     def launcher(self) -> tuple[str, Path] | None:
         """Its kind and its path."""
-        kind, _, path = self.facts.get("launcher", "").partition(" ")
-        return (kind, Path(path)) if path else None
-
-
-def facts_of(text: str) -> dict[str, str]:
-    """The lines `key value`; the first one of each key."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, blank, value = line.partition(" ")
-        if blank and "\t" not in key:
-            found.setdefault(key, value.strip())
-    return found
+        return self.lines.launcher
 
 
 def target() -> Path:
@@ -84,7 +77,7 @@ def all_(places: Sequence[Path] | None = None, layer: str = "*") -> list[Added]:
     for folder in description.folders() if places is None else places:
         for path in sorted(folder.glob(f"{layer}{SEPARATOR}*{ENDING}")):
             text = path.read_text(errors="replace") if os.access(path, os.R_OK) else ""
-            one = Added(path, facts_of(text))
+            one = Added(path, lines_of(text))
             found.setdefault(one.name, one)
     return [found[name] for name in sorted(found)]
 
@@ -160,7 +153,7 @@ def lost(known: Description) -> str | None:
     """
     if known.path is None:  # netpipe's own layers
         return None
-    added = Added(known.path, facts_of(known.path.read_text(errors="replace")))
+    added = Added(known.path, lines_of(known.path.read_text(errors="replace")))
     if not known.file.is_file():
         return f"{known.file} does not exist any more; {_again(added)}"
     if all(file.exists() for file in known.loaded):
@@ -171,7 +164,7 @@ def lost(known: Description) -> str | None:
 def _version_now(added: Added, known: Description) -> tuple[str, str | None]:
     """Of the library that the loader finds now; or why the module cannot be loaded, and what to do."""
     try:
-        return facts_of(describe(known.file, added.name, known.environment)).get("version", ""), None
+        return lines_of(describe(known.file, added.name, known.environment)).facts.get("version", ""), None
     except Failure as failure:
         return "", f"{failure.sentence}; if the library was removed or replaced, {_again(added)}"
 
@@ -229,12 +222,12 @@ class Checked:
     advice: str | None  # it can, but should be built again
 
     def as_json(self) -> dict[str, Any]:
-        kind, launcher = self.module.launcher or (None, None)
+        launcher = self.module.launcher[1] if self.module.launcher else None
         return {
             "name": self.module.name,
             "version": self.module.version or None,
             "mpicc": str(self.module.compiler) if self.module.compiler else None,
-            "family": self.module.facts.get("family", kind),
+            "family": self.module.lines.family or None,
             "launcher": str(launcher) if launcher else None,
             "file": str(self.module.file),
             "description": str(self.module.path),

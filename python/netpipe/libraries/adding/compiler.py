@@ -110,7 +110,7 @@ def condensed(stderr: str) -> str:
 def identify(
     layer: Layer, compiler: Path, environment: Mapping[str, str] | None = None, limit_s: float | None = None
 ) -> Library:
-    """Raises Failure: 2 for what is not a compiler for this layer, 3 for one that does not work."""
+    """Raises Failure: 2 if it does not compile for this layer, 3 if it does not work."""
     what = f"the {layer.compiler} of a library for {layer.title}"
     if not compiler.exists():
         raise Failure(USAGE, f"{compiler} does not exist; name {what} (netpipe doctor finds them)")

@@ -54,7 +54,7 @@ def on_path(family: Family) -> Iterator[Path]:
 
 
 def find(layer: Layer, library: Library, given: Path | None) -> Found:
-    """The library's own launcher, or the given one. Raises Failure: 2 for a program that is no launcher or another
+    """The library's own launcher, or the given one. Raises Failure: 2 if that one is not a launcher, or is another
     library's, 3 where there is none.
     """
     family, known = library.family, launchers()

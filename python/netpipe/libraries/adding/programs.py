@@ -17,6 +17,7 @@ from pathlib import Path
 
 from netpipe import native
 from netpipe.failure import FAILED, UNAVAILABLE, Failure
+from netpipe.libraries import MPI
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.add import library_folders
 from netpipe.libraries.adding.added import Added
@@ -24,7 +25,6 @@ from netpipe.libraries.adding.compiler import Library
 from netpipe.libraries.starting.description import read
 from netpipe.libraries.starting.scratch import Scratch
 
-LAYER = "mpi"
 PROGRAM = ("-std=gnu11", "-O3", "-march=native")
 SHARED = ("-std=gnu17", "-O3", "-fPIC", "-fvisibility=hidden")
 # It names no library that it needs, because it is loaded into programs without one, and only looks for a function when
@@ -55,13 +55,13 @@ def builder(added: Added) -> Builder:
             f"the compiler of {added.name}, {added.compiler or 'which its description does not name'}, does not exist "
             f"any more; add the library again, or: netpipe modules remove {added.short}",
         )
-    library = compiler.identify(layers.one(LAYER), added.compiler, known.environment)
+    library = compiler.identify(layers.one(MPI), added.compiler, known.environment)
     return Builder(library, added.name, _place(added.path.parent), known.environment)
 
 
 def builder_of(path: Path) -> Builder:
-    """Of a compiler that nobody has added. Raises Failure: 2 for what is no compiler of MPI, 3 if it does not work."""
-    library = compiler.identify(layers.one(LAYER), path)
+    """Of a compiler that nobody has added. Raises Failure: 2 if it does not compile MPI, 3 if it does not work."""
+    library = compiler.identify(layers.one(MPI), path)
     name = hashlib.sha256(str(library.compiler).encode()).hexdigest()[:16]
     return Builder(library, name, _place(None), library.environment)
 

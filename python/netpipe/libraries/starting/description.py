@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The description of a module with a launcher (`mpi@NAME.module`), as far as starting its processes needs it.
+"""The description of a module with a launcher (`mpi@NAME.module`): its lines, and what starting its processes takes.
 
-The worker reads the same file for the module's table and ignores the lines that are read here: `family NAME`,
-`launcher KIND PATH`, `environment NAME=VALUE` and `loaded FILE`. Older descriptions have no `loaded`, and still older
-ones no `family`: there KIND is its name.
+The worker reads the same file for the module's table and ignores the lines that are for Python: `family NAME`,
+`launcher KIND PATH`, `environment NAME=VALUE` and `loaded FILE`, and those of `netpipe modules add` (adding/added.py).
+Older descriptions have no `loaded`, and still older ones no `family`: there KIND is its name.
 """
 
 from __future__ import annotations
@@ -19,6 +19,42 @@ from netpipe.failure import UNAVAILABLE, Failure
 
 FORMAT = "1"
 OWN = "netpipe"  # the family of netpipe's own layers, which are no library
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of a description, whatever it describes."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)  # `key value`; the first line of each key
+    environment: Mapping[str, str] = field(default_factory=dict)
+    loaded: tuple[Path, ...] = ()
+
+    @property
+    def launcher(self) -> tuple[str, Path] | None:
+        """Its kind and its path; None where no absolute path is named."""
+        kind, _, path = self.facts.get("launcher", "").partition(" ")
+        return (kind, Path(path)) if kind and path.startswith("/") else None
+
+    @property
+    def family(self) -> str:
+        kind = self.launcher[0] if self.launcher else ""
+        return self.facts.get("family") or ("" if kind == "srun" else kind)
+
+
+def lines_of(text: str) -> Lines:
+    facts: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    loaded: list[Path] = []
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == "environment" and "=" in value:
+            name, _, of = value.partition("=")
+            environment[name] = of
+        elif key == "loaded":
+            loaded.append(Path(value))
+        elif "\t" not in key:
+            facts.setdefault(key, value.strip())
+    return Lines(facts, environment, tuple(loaded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +79,27 @@ class Description:
 def read(path: Path) -> Description:
     """Raises Failure (3) for a file that cannot be read, is not a description, or names no launcher."""
     try:
-        lines = path.read_text().splitlines()
+        lines = lines_of(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Failure(UNAVAILABLE, f"cannot read {path}: {why}; {_remedy(path)}") from None
-    said: dict[str, str] = {}
-    environment: dict[str, str] = {}
-    loaded: list[Path] = []
-    for line in lines:
-        key, _, value = line.partition(" ")
-        if key == "environment" and "=" in value:
-            name, _, text = value.partition("=")
-            environment[name] = text
-        elif key == "loaded":
-            loaded.append(Path(value))
-        elif "\t" not in key:
-            said.setdefault(key, value.strip())
+    said = lines.facts
     if said.get("netpipe-module") != FORMAT:
         raise Failure(
             UNAVAILABLE, f"{path} is not a module description that this netpipe can read; {_remedy(path)}"
         )
-    launched_by, _, launcher = said.get("launcher", "").partition(" ")
-    if not launched_by or not launcher.startswith("/"):
+    if lines.launcher is None:
         raise Failure(UNAVAILABLE, f"{path} does not name the launcher of its processes; {_remedy(path)}")
     return Description(
         name=said.get("name", path.stem),
         file=Path(said.get("file", path.with_suffix(".so"))),
         version=said.get("version", ""),
-        family=said.get("family") or ("" if launched_by == "srun" else launched_by),
-        launched_by=launched_by,
-        launcher=Path(launcher),
-        environment=environment,
+        family=lines.family,
+        launched_by=lines.launcher[0],
+        launcher=lines.launcher[1],
+        environment=lines.environment,
         path=path,
-        loaded=tuple(loaded),
+        loaded=lines.loaded,
     )
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from netpipe.libraries.starting.processes import SHARED, all_with, remove_unused
 
-# In the folder of a job: the files in /dev/shm that its ranks have mapped, a name in a line (src/engine/launched.cpp).
+# In the folder of a job: the files in /dev/shm that its ranks have mapped, a name in a line
+# (src/engine/processes/launched.cpp).
 NOTED = "shared-memory"
 
 

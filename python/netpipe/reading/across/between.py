@@ -67,7 +67,7 @@ class Between:
 def between(
     curves: Mapping[Name, Curve], visits: Mapping[Name, Seen], conventions: bool = True
 ) -> tuple[Between, ...]:
-    """In the order of `curves`, which begin with those of the first run. A run that is no merged one has none. Two runs
+    """In the order of `curves`, which begin with those of the first run. A run that was not merged has none. Two runs
     that have one variant each are compared whatever its name is: one program's result against another's.
     `conventions`: may these differ?
     """

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """What figures are made of: data that knows neither matplotlib nor plotly (picture), what to draw it from (scope), its
-axes and ticks, and the drawing for print (draw).
+axes and ticks. The folder paper draws it for print.
 """

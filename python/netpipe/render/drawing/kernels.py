@@ -1,46 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of application kernels as panels: times, and speed-ups, over the number of processes; a view for each kernel
-with its class, and a line for each library and, on several hosts, for each mapping of ranks to them.
+"""Results of application kernels over the number of processes: a view for each kernel with its class, and a line for
+each library and, on several hosts, for each mapping of ranks to them. The figures are `speedup` and `times` in
+render/figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from netpipe.kernels.table import Estimate as Median
 from netpipe.kernels.table import Row
-from netpipe.reading.estimate import Estimate, ratio, unsure
-from netpipe.render.drawing.axes import line, number_axis, value_axis
-from netpipe.render.drawing.picture import MEDIAN_BAND, Bound, NothingToDraw, Panel, Picture
+from netpipe.reading.estimate import Estimate, unsure
+from netpipe.render.drawing.axes import QUANTITY, line, number_axis, value_axis
+from netpipe.render.drawing.picture import MEDIAN_BAND, Bound, NothingToDraw, Picture
 from netpipe.units import listed
 
 PROCESSES = "processes"
 Values = Sequence[tuple[float, Estimate]]
-
-
-def times(rows: Iterable[Row], title: str) -> list[Panel]:
-    """Seconds over the number of processes. Raises NothingToDraw."""
-
-    def values(some: Sequence[Row]) -> Values:
-        return [(float(row.cell.ranks), of(row.seconds).scaled(1e9)) for row in some if row.seconds]
-
-    return [Panel(title, _views(rows, values, "ns"))]
-
-
-def speedup(rows: Iterable[Row], title: str) -> list[Panel]:
-    """The time on the fewest processes over the time on more, with an ideal line. Raises NothingToDraw."""
-
-    def values(some: Sequence[Row]) -> Values:
-        known = [(float(row.cell.ranks), of(row.seconds)) for row in some if row.seconds]
-        if len(known) < 2:
-            return []
-        first = known[0][1]
-        return [(known[0][0], Estimate(1.0, 1.0, 1.0)), *((at, ratio(first, one)) for at, one in known[1:])]
-
-    return [Panel(title, _views(rows, values, "1"))]
-
-
-BY_NAME: Mapping[str, Callable[[Iterable[Row], str], list[Panel]]] = {"speedup": speedup, "times": times}
 
 
 def subtitle(rows: Sequence[Row]) -> str:
@@ -55,21 +31,32 @@ def subtitle(rows: Sequence[Row]) -> str:
     return f"class {classes} on {ranks} processes of {where}; medians of {launches} launches{more}"
 
 
-def of(median: Median) -> Estimate:
+def estimate_of(median: Median) -> Estimate:
     """As the estimates of curves."""
     if median.low is None or median.high is None:
         return unsure(median.value)
     return Estimate(median.value, median.low, median.high)
 
 
-def _views(rows: Iterable[Row], values: Callable[[Sequence[Row]], Values], unit: str) -> tuple[Picture, ...]:
+def views(
+    rows: Iterable[Row],
+    values: Callable[[Sequence[Row]], Values],
+    unit: str,
+    label: str,
+    nothing: str,
+    ideal: bool = False,
+) -> tuple[Picture, ...]:
+    """A view for each kernel with its class. `values` makes a line of the rows of one library, by rising number of
+    processes, in `unit` (ns, 1/s or 1). `label` is that of the axis, where {fewest} stands for the fewest processes.
+    `ideal`: beside a line in proportion to the processes. Raises NothingToDraw with `nothing`.
+    """
     found: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for row in rows:
         lines_of = found.setdefault(f"{row.cell.kernel} {row.cell.problem}", {})
         lines_of.setdefault((row.cell.variant, row.cell.mapping), []).append(row)
     variants = list(dict.fromkeys(variant for each in found.values() for variant, _ in each))
     mappings = list(dict.fromkeys(mapping for each in found.values() for _, mapping in each))
-    views = []
+    made = []
     for name, lines_of in found.items():
         lines = []
         for (variant, mapping), some in lines_of.items():
@@ -83,17 +70,14 @@ def _views(rows: Iterable[Row], values: Callable[[Sequence[Row]], Values], unit:
             x = number_axis(numbers, PROCESSES)
             reach = [value for one in lines for value in (*one.low, *one.high)]
             bounds: tuple[Bound, ...] = ()
-            if unit == "1":  # in proportion to the processes
-                ideal = tuple(at / numbers[0] for at in numbers)
-                reach += ideal
-                bounds = (Bound("in proportion", "kept", tuple(numbers), ideal),)
-            quantity = "time" if unit == "ns" else "number"
-            y = value_axis(
-                quantity, reach, "time" if unit == "ns" else f"speed-up over {numbers[0]:g}", False
-            )
+            if ideal:
+                proportion = tuple(at / numbers[0] for at in numbers)
+                reach += proportion
+                bounds = (Bound("in proportion", "kept", tuple(numbers), proportion),)
+            text = label.format(fewest=f"{numbers[0]:g}")
+            y = value_axis(QUANTITY.get(unit, "number"), reach, text, False)
             sure = any(one.low != one.high for one in lines)
-            views.append(Picture(name, x, y, tuple(lines), bounds, band=MEDIAN_BAND if sure else ""))
-    if not views:
-        why = "no kernel has a time" if unit == "ns" else "no kernel has times on two numbers of processes"
-        raise NothingToDraw(why)
-    return tuple(views)
+            made.append(Picture(name, x, y, tuple(lines), bounds, band=MEDIAN_BAND if sure else ""))
+    if not made:
+        raise NothingToDraw(nothing)
+    return tuple(made)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure as data. `drawing.draw` draws it with matplotlib and `page.plots` hands it to plotly, so both show the same.
+"""A figure as data. `paper.draw` draws it with matplotlib and `page.plots` hands it to plotly, so both show the same.
 
 Values are in the unit of their axis: bytes, ns, bytes per second, fractions.
 """
@@ -97,7 +97,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A matrix of factors, where 1 is the median of all: by row and column, None where nothing was measured."""
+    """A matrix by row and column: of factors, where 1 is the median of all and None was not measured, or of amounts,
+    where None is nothing.
+    """
 
     label: str
     x_label: str
@@ -106,6 +108,7 @@ class Map:
     rows: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
     texts: tuple[tuple[str, ...], ...]
+    quantity: str = ""  # of amounts, as of an axis: size or number; empty: these are factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,42 @@ class Bars:
     rows: tuple[Bar, ...]
 
 
-View = Picture | Map | Distribution | Bars
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one colour of stacked bars stands for."""
+
+    name: str  # empty: the row says it
+    color: int | None  # place in the palette; None: grey
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One row."""
+
+    name: str
+    values: tuple[float, ...]  # of each part, in the unit of the quantity
+    numbers: tuple[str, ...]  # beside it, one for each heading; empty where the row stands for several
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Bars that are made of parts: below each other or, where they are very many, side by side."""
+
+    label: str
+    quantity: str  # as of an axis: time, size or number
+    x_label: str  # what the bars show
+    row_label: str  # what a row is: "rank"
+    parts: tuple[Part, ...]
+    rows: tuple[Stack, ...]
+    headings: tuple[str, ...] = ()
+    upright: bool = False  # side by side
+
+    @property
+    def longest(self) -> float:
+        return max(sum(row.values) for row in self.rows)
+
+
+View = Picture | Map | Distribution | Bars | Stacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +194,5 @@ class Panel:
     views: tuple[View, ...]
     pattern: str = ""  # the pattern that it is about; empty: the whole run
     stacked: bool = False  # the views share their x axis and stand above each other
+    note: str = ""  # sentences about what is shown, which stand below it
+    narrow: bool = False  # half of a page's width is enough

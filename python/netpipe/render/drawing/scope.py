@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure is drawn from: one run or several, and which of their curves, sizes and measures were chosen."""
+"""What a figure is drawn from: one run or several, and which of their curves, sizes and measures were chosen; or a
+profile, or results of kernels.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.reading.measures import Measured, typical_sizes
 from netpipe.reading.sweeps import PatternSettings, pattern_settings, setting_text
 from netpipe.records import Run
+from netpipe.render.drawing import kernels as of_kernels
+from netpipe.render.drawing import profiles as of_profiles
 from netpipe.render.drawing.few import differing, first, with_few_points
 from netpipe.render.drawing.picture import NothingToDraw
 from netpipe.render.palette import HUES, hue_of
@@ -25,7 +29,10 @@ from netpipe.render.words import when, where
 from netpipe.units import size_text
 
 if TYPE_CHECKING:
+    from netpipe.kernels.table import Row
     from netpipe.profiles import Profile
+    from netpipe.profiles.figures import Figures
+    from netpipe.profiles.tables import Tables
 
 MOST_VIEWS = 24  # of one panel: nobody chooses from more
 
@@ -102,8 +109,9 @@ class Scope:
     measures: tuple[str, ...] = ()
     log: bool | None = None  # the axis of rates; None: by the range of the curves
     fitted: bool = False  # curves as points, with the lines that were fitted to their pieces
-    profiles: tuple[Profile, ...] = ()  # of launches of one program, for what the runs would make of it
+    profiles: tuple[Profile, ...] = ()  # of launches of one program; figures of a profile show the first one
     own: str = ""  # the variant that they were taken over; empty: the library without settings
+    kernels: tuple[Row, ...] = ()  # results of netpipe apps
 
     @cached_property
     def chosen(self) -> tuple[Member, ...]:
@@ -294,10 +302,37 @@ class Scope:
 
     @cached_property
     def subtitle(self) -> str:
-        """Where and when the runs were measured."""
+        """Where and when the runs were measured; else which program was profiled, or which kernels ran."""
+        if self.kernels:
+            return of_kernels.subtitle(self.kernels)
+        if self.profiles and not self.readings:
+            return of_profiles.subtitle(self.tables.facts)
         parts = [part for one in self.readings for part in (where(one.run), when(one.run)) if part]
         parts += [f"drawn: {self.left_out}"] if self.left_out else []
         return "  ·  ".join(dict.fromkeys(parts))
+
+    # ------------------------------------------------------------------------------------------ profiles
+
+    @property
+    def profile(self) -> Profile:
+        """Raises NothingToDraw."""
+        if not self.profiles:
+            raise NothingToDraw("there is no profile; name a file of netpipe profile")
+        return self.profiles[0]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Of the profile. Raises NothingToDraw."""
+        from netpipe.profiles.tables import tables
+
+        return tables(self.profile)
+
+    @cached_property
+    def profiled(self) -> Figures:
+        """What the figures of the profile show. Raises NothingToDraw."""
+        from netpipe.profiles.figures import figures
+
+        return figures(self.profile)
 
     # ------------------------------------------------------------------------------------------ sizes
 

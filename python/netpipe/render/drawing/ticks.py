@@ -96,7 +96,10 @@ def _even(axis: Axis) -> list[float]:
     scale = SCALE[axis.quantity]
     span = (axis.high - axis.low) * scale
     rough = span / 6
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(f * power for f in (1, 2, 5, 10) if f * power >= rough)
+    if axis.quantity == "size":  # in binary units only a power of two is round
+        step = 2.0 ** math.ceil(math.log2(rough))
+    else:
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(f * power for f in (1, 2, 5, 10) if f * power >= rough)
     first = math.ceil(axis.low * scale / step)
     return [number * step / scale for number in range(first, math.floor(axis.high * scale / step) + 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times over a number that is no message size: the value of a setting, or the number of ranks. A view for each of a
+"""Times over a number other than the message size: the value of a setting, or the number of ranks. A view for each of a
 few sizes; once the times themselves, with p99 beside the median, and once over the time at the first value, where a
 difference of some percent shows.
 """

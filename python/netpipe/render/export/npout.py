@@ -19,7 +19,7 @@ GBPS = 1e9 / 8
 
 
 class NotNpOut(ValueError):  # noqa: N818  (it reads as what it says)
-    """A line that is none of np.out; the sentence names it."""
+    """A line that an np.out file cannot have; the sentence names it."""
 
 
 @dataclass(frozen=True, slots=True)

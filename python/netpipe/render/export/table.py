@@ -37,7 +37,7 @@ FORMULA = r"^'*[=+\-@\t\r]"  # a cell that a spreadsheet would run, or that has 
 
 
 class NotATable(ValueError):  # noqa: N818  (it reads as what it says)
-    """A file that is no table of points; the sentence names the row."""
+    """A file without a table of points; the sentence names the row."""
 
 
 def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:

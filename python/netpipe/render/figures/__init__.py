@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures. A figure is one file in this folder: NAME.py, with a function marked by `figure` that returns panels as
-data. `netpipe plot --figure NAME` and the report find it by themselves; see docs/how-to/add-a-figure.md.
+data. `netpipe plot --figure NAME` and the pages of `netpipe report` find it by themselves; see
+docs/how-to/add-a-figure.md.
 
 `names` lists the folder without loading any figure, so that `netpipe plot --help` answers at once.
 """
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     Draw = Callable[[Scope], list[Panel]]
 
 OPTIONS = ("scale", "size", "measure", "fit")  # of `netpipe plot`, which a figure takes only if it says so
-OF_KERNELS = {  # what is drawn of results of `netpipe apps`, which are no run (render.drawing.kernels)
-    "speedup": "The time on the fewest processes over the time on more.",
-    "times": "The time of each kernel over the number of processes.",
-}
+# What a figure may be drawn from: run files, a profile of `netpipe profile`, results of `netpipe apps`.
+RUN, PROFILE, KERNELS = "run", "profile", "kernels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,12 @@ class Figure:
     name: str
     help: str  # one line
     panels: Draw  # raises NothingToDraw with a sentence if the runs have nothing for it; never returns an empty list
-    section: str  # of the report: curves, patterns, loggp, openings, machine or more
+    section: str  # of the report: curves, patterns, loggp, openings, machine or more; of a profile: time or messages
     place: int  # among the figures of its section
     options: tuple[str, ...]  # those of OPTIONS that it takes
     part_of: str  # the figure with which the report draws the same data; empty: the report draws this one
     paper: str  # where the figure is known from
+    needs: tuple[str, ...]  # RUN, PROFILE or KERNELS; of two: both
 
 
 def figure(
@@ -46,12 +46,13 @@ def figure(
     options: tuple[str, ...] = (),
     part_of: str = "",
     paper: str = "",
+    needs: tuple[str, ...] = (RUN,),
 ) -> Callable[[Draw], Draw]:
     """Register the function as the figure of its file. `text` is its one line of help."""
 
     def register(draw: Draw) -> Draw:
         name = draw.__module__.rpartition(".")[2]
-        _known[name] = Figure(name, text, draw, section, place, options, part_of, paper)
+        _known[name] = Figure(name, text, draw, section, place, options, part_of, paper, needs)
         return draw
 
     return register
@@ -72,9 +73,10 @@ def get(name: str) -> Figure:
     return _known[name]
 
 
-def every() -> tuple[Figure, ...]:
-    """All figures, in the order of the report."""
-    return tuple(sorted(map(get, names()), key=lambda one: (one.place, one.name)))
+def every(*kinds: str) -> tuple[Figure, ...]:
+    """The figures that are drawn from files of these kinds, in the order of the report; without a kind, all."""
+    found = [one for one in map(get, names()) if set(kinds) <= set(one.needs)]
+    return tuple(sorted(found, key=lambda one: (one.place, one.name)))
 
 
 def why_not(one: Figure, scope: Scope) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netpipe.render.drawing.axes import line, number_axis, picture
 from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import MOST_VIEWS, Scope
-from netpipe.render.figures import figure
+from netpipe.render.figures import PROFILE, RUN, figure
 
 if TYPE_CHECKING:
     from netpipe.prediction import Sensitivity
@@ -27,6 +27,7 @@ PARTS = {"whole": "whole run", "mpi": "time in MPI"}
     "a program's time over latency, overhead, bandwidth and gap that are several times as large; needs a profile",
     place=90,
     paper="the tolerance curves of LLAMP (SC'24)",
+    needs=(PROFILE, RUN),
 )
 def panels(scope: Scope) -> list[Panel]:
     from netpipe.prediction import UnknownVariant, own_variant, processors, sensitivities

@@ -44,7 +44,7 @@ class Plots:
 def plots(scope: Scope) -> Plots:
     """Everything that the page draws: every figure that has data and that no other figure stands for."""
     found: list[tuple[figures.Figure, Panel]] = []
-    for one in figures.every():
+    for one in figures.every(figures.RUN):
         if one.part_of:
             continue
         try:

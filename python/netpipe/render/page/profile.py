@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a profile: one HTML file that needs no other file, no network and no scripts.
 
-Its figures are HTML and SVG in the colours of the page. They are sharp and readable on a telephone, in the dark and on
-paper, and the page is a twentieth of what a library that draws would take.
+Its figures are those that `netpipe plot` draws of a profile, as HTML and SVG in the colours of the page. They are sharp
+and readable on a telephone, in the dark and on paper, and the page is a twentieth of what a library that draws would
+take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from netpipe.profiles import Profile
-from netpipe.profiles.figures import figures, kind_of
-from netpipe.profiles.tables import Facts, Tables, tables
+from netpipe.profiles.tables import Facts, Tables
+from netpipe.render.drawing.scope import Scope
 from netpipe.render.page import profile_figures as drawn
 from netpipe.render.page import profile_tables as shown
 from netpipe.render.page.programs.prediction import Elsewhere
@@ -20,7 +21,8 @@ from netpipe.render.page.template import template, text_of
 from netpipe.render.terminal.phases import most_sentence
 from netpipe.render.terminal.profile import facts_sentences, gap_sentences, late_sentence
 from netpipe.render.terminal.waiting import no_waiting_sentence, notes, waiting_sentences
-from netpipe.units import counted, counts_text, listed, percent_text, span_text, time_text
+from netpipe.render.words import programs_text
+from netpipe.units import counted, counts_text, percent_text, span_text, time_text
 
 
 def write(
@@ -40,9 +42,8 @@ def page(
     profile: Profile, title: str | None = None, source: Path | None = None, there: Elsewhere | None = None
 ) -> str:
     """The page as one text."""
-    found = tables(profile)
-    figure = figures(profile)
-    kinds = {call.name: kind_of(call.does) for call in profile.header.calls}
+    scope = Scope((), profiles=(profile,))
+    found = scope.tables
     return template("profile.html").render(
         css=text_of("report.css") + text_of("profile.css") + text_of("chart.css"),
         elsewhere=there,
@@ -51,15 +52,8 @@ def page(
         answers=list(answers(found)),
         missing=list(gap_sentences(found.missing, found.facts.ranks)),
         there=found.rank is not None,
-        ranks=found.ranks,
-        by_call=drawn.by_call(found.time_by_call, kinds),
-        by_rank=drawn.by_rank(figure.ranks),
-        by_phase=drawn.by_phase(figure.phases, found.waiting),
-        phases=len(figure.phases),
-        by_waiting=drawn.by_waiting(found.waiting),
+        figures=drawn.sections(scope) if found.rank is not None else {},
         not_judged=list(_not_judged(found)),
-        by_size=drawn.by_size(figure.sizes),
-        matrix=drawn.matrix(figure.matrix),
         paper=list(shown.of_the_paper(found)),
         more=list(shown.more(profile, found)),
         about=_about(profile, found.facts, source),
@@ -102,7 +96,7 @@ def _not_judged(found: Tables) -> Iterator[str]:
 
 
 def _title(facts: Facts) -> str:
-    names = listed(dict.fromkeys(PurePath(program).name for program in facts.programs)) or "A program"
+    names = programs_text(facts)
     if not facts.hosts:
         return names
     where = facts.hosts[0].host if len(facts.hosts) == 1 else f"{len(facts.hosts)} hosts"

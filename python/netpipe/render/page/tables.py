@@ -15,7 +15,7 @@ from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Bools, Estimate, Ints
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
-from netpipe.render.words import pattern_text, variant_text
+from netpipe.render.words import pattern_text, promises_text, variant_text
 from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text, unit_of
 
 THIN = "\u202f"  # between thousands
@@ -280,7 +280,11 @@ def settings_table(run: Run, shown: Names) -> Table:
 
     for opened in run.variants:
         for rank in opened.ranks if shown(opened.variant) else ():
-            facts = {"host": rank.host, "cpu": rank.cpu, "library": opened.version} | rank.settings
+            facts: dict[str, object] = {"host": rank.host, "cpu": rank.cpu, "library": opened.version}
+            facts["promises"] = promises_text(opened.promises) if opened.promises else None
+            facts["message memory on huge pages"] = rank.huge_bytes and size_text(rank.huge_bytes)
+            facts["message memory on node"] = rank.memory_node
+            facts |= rank.settings
             for name, value in facts.items():
                 add(opened.variant, name, value, opened.launch, rank.rank)
     for counters in run.counters:

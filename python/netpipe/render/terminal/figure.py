@@ -4,14 +4,24 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from string import ascii_letters
 
 from netpipe.escapes import printable
 from netpipe.reading.blocks import chains
-from netpipe.render.drawing.names import by_end
-from netpipe.render.drawing.picture import Axis, Bar, Bars, Bound, NothingToDraw, Panel, Picture
+from netpipe.render.drawing.paper.names import by_end
+from netpipe.render.drawing.picture import (
+    Axis,
+    Bar,
+    Bars,
+    Bound,
+    NothingToDraw,
+    Panel,
+    Picture,
+    Stacks,
+)
 from netpipe.render.drawing.strokes import strokes
 from netpipe.render.drawing.ticks import ticks
 from netpipe.render.terminal.stack import waterfall
@@ -22,7 +32,9 @@ ALONE = "·"  # a point that no line goes through
 
 
 def lines_of(panels: Sequence[Panel], columns: int) -> list[str]:
-    """The panels below each other, in so many columns. Raises NothingToDraw for maps and distributions."""
+    """The panels below each other, in so many columns. Raises NothingToDraw for maps, distributions and bars side by
+    side.
+    """
     made: list[str] = []
     for panel in panels:
         for view in panel.views:
@@ -31,8 +43,12 @@ def lines_of(panels: Sequence[Panel], columns: int) -> list[str]:
                 made += _picture(view, columns)
             elif isinstance(view, Bars):
                 made += _bars(view, columns)
+            elif isinstance(view, Stacks) and not view.upright:
+                made += _stacks(view, columns)
             else:
                 raise NothingToDraw("it has no form for a terminal; name a file with -o")
+        if panel.note:
+            made += textwrap.wrap(panel.note, columns)
     return made[1:]
 
 
@@ -108,6 +124,39 @@ def _bars(of: Bars, columns: int) -> list[str]:
     return [
         f"{name:<{wide}}  {bar.text:>{number}}  {waterfall(_part(bar), longest, room)}".rstrip()
         for name, bar in zip(names, of.rows, strict=True)
+    ]
+
+
+def _stacks(of: Stacks, columns: int) -> list[str]:
+    """A row for each bar: name, numbers, and the bar, in which each part has a letter of its own."""
+    names = [printable(row.name) for row in of.rows]
+    headings = list(of.headings)
+    wide = max(map(len, [of.row_label, *names]))
+    widths = [
+        max(map(len, [heading, *(row.numbers[place] for row in of.rows if row.numbers)]))
+        for place, heading in enumerate(headings)
+    ]
+    room = max(0, columns - wide - sum(2 + width for width in widths) - 2)
+
+    def row(name: str, numbers: Sequence[str], bar: str) -> str:
+        cells = [f"  {text:>{width}}" for text, width in zip(numbers, widths, strict=True)]
+        return f"{name:>{wide}}{''.join(cells)}  {bar}".rstrip()
+
+    letters = [
+        ascii_letters[place % len(ascii_letters)] if part.name else ALONE
+        for place, part in enumerate(of.parts)
+    ]
+    made = [row(of.row_label, headings, "")]
+    for name, one in zip(names, of.rows, strict=True):
+        ends = [
+            round(room * sum(one.values[: place + 1]) / (of.longest or 1.0)) for place in range(len(letters))
+        ]
+        bar = "".join(
+            letter * (end - begin) for letter, begin, end in zip(letters, [0, *ends], ends, strict=False)
+        )
+        made.append(row(name, one.numbers or [""] * len(headings), bar))
+    return made + [
+        f"{letter} {part.name}" for letter, part in zip(letters, of.parts, strict=True) if part.name
     ]
 
 

@@ -6,8 +6,6 @@ late. docs/reference/profile.md says what each table counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.measure import Measurement
@@ -17,7 +15,8 @@ from netpipe.render.terminal.findings import ANSWER
 from netpipe.render.terminal.phases import PHASE_COLUMNS, communicator_table, phase_sentences, phase_table
 from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.render.terminal.waiting import print_waiting
-from netpipe.render.used import TIMED, timed_cells
+from netpipe.render.used import MOST_CALLS, TIMED, timed_cells
+from netpipe.render.words import library_text, moment_text, programs_text, ranks_on_hosts
 from netpipe.units import (
     capital,
     counted,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     )
 
 WARNED = ("!", "yellow")
-MOST_CALLS = 10  # that have a row of their own; the others are summed
 CALLS_BY_SIZE = 3
 MOST_SIZES = 6  # of a call
 MOST_RANKS = 16  # that are listed; of more the quartiles
@@ -113,12 +111,10 @@ def _that_fits(out: Console, made: Iterable[Rows]) -> Rows:
 
 def facts_sentences(facts: Facts) -> Iterator[str]:
     """What ran, where, for how long, and how much of that was MPI."""
-    names = listed(dict.fromkeys(PurePath(program).name for program in facts.programs)) or "A program"
-    # Open MPI appends who has built it.
-    library = f" with {' '.join(facts.library.partition(',')[0].split())}" if facts.library else ""
+    library = f" with {text}" if (text := library_text(facts)) else ""
     module = f" ({facts.module})" if facts.library and facts.module else ""
-    when = f", {text}" if (text := _when(facts.started)) else ""
-    yield f"{names}{library}{module}: {_where(facts)}{when}."
+    when = f", {start}" if (start := moment_text(facts.started)) else ""
+    yield f"{programs_text(facts)}{library}{module}: {ranks_on_hosts(facts)}{when}."
     if facts.seconds is None:
         return
     time = f"It took {time_text(facts.seconds * 1e9)} from MPI_Init to MPI_Finalize"
@@ -133,26 +129,6 @@ def facts_sentences(facts: Facts) -> Iterator[str]:
             f"{percent_text(share.least)} on rank {share.least_rank}, most {percent_text(share.most)} on rank "
             f"{share.most_rank}), in {counts_text(facts.calls)} calls."
         )
-
-
-def _when(started: str | None) -> str | None:
-    if not started:
-        return None
-    try:
-        return f"{datetime.fromisoformat(started.replace('Z', '+00:00')):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return started
-
-
-def _where(facts: Facts) -> str:
-    ranks = counted(facts.ranks, "rank")
-    if not facts.hosts:
-        return ranks
-    if len(facts.hosts) == 1:
-        return f"{ranks} on {facts.hosts[0].host}"
-    if len(facts.hosts) > 4:
-        return f"{ranks} on {len(facts.hosts)} hosts"
-    return f"{ranks}, " + listed(f"{len(one.ranks)} on {one.host}" for one in facts.hosts)
 
 
 def gap_sentences(gaps: Iterable[Gap], ranks: int) -> Iterator[str]:

@@ -89,7 +89,7 @@ class Goal:
 
 
 def goal(text: str) -> Goal:
-    """Raises Failure (2) for what is none."""
+    """Raises Failure (2) for an invalid goal."""
     name, equals, value = text.partition("=")
     if name == LATENCY and not equals:
         return _pingpong(name, (1, 8, 64), (1, 2, 4, 8, 16, 32, 64))

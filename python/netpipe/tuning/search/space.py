@@ -30,7 +30,7 @@ FINE = (1 / 2, 2)  # around a value that gained
 # where the present value leaves it to the layer
 SIZES_FROM_NOTHING = (32 << 10, 256 << 10, 2 << 20, 16 << 20)
 NUMBERS_FROM_NOTHING = (1, 8, 64)
-BYTES_FROM_NOTHING = (0, 64, 1024, 16384)  # of a number of bytes that is no size of a buffer
+BYTES_FROM_NOTHING = (0, 64, 1024, 16384)  # of a number of bytes other than the size of a buffer
 LEAST_SIZE, MOST_SIZE = 1 << 10, 64 << 20  # a buffer outside of this is no candidate
 
 WAITING = "how a rank waits, which costs other programs processor time"
@@ -128,7 +128,7 @@ class Space:
 
 
 def number_of(text: str) -> int:
-    """64k is 65536. Raises ValueError for what is no number."""
+    """64k is 65536. Raises ValueError for an invalid number."""
     size = bytes_of(text)
     return int(text) if size is None else size
 

@@ -31,19 +31,9 @@ def session_of(run: Part, given: Mapping[str, Any]) -> Session:
         from netpipe.cli.run import planned as planned_run
 
         return planned_run(given)
-    from netpipe.cli import memory
-    from netpipe.session import Session, process_counts
+    from netpipe.cli.memory import planned as planned_memory
 
-    rest = {key: value for key, value in given.items() if key != "ranks"}
-    request = measuring.request(
-        rest,
-        memory.SETTINGS,
-        patterns=("none",),
-        launches=given["launches"] or memory.LAUNCHES,
-        process_counts=process_counts(given["ranks"]),
-        defaults=memory.DEFAULT_VARIANTS,
-    )
-    return Session(request)
+    return planned_memory(given)
 
 
 class Measured(Planned):

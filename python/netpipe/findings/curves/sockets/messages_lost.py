@@ -24,6 +24,7 @@ from netpipe.units import percent_text, size_text
 
 DROPS = "kernel_drops"
 LEAST = 0.001  # of the messages
+OVERTAKEN = " The layer keeps no order, so some may have been overtaken, and have come too late."
 
 
 @rule("messages-lost", "Messages were lost", about=CURVES)
@@ -32,6 +33,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     curve: the size that loses most, which may have no time at all.
     """
     opened = {one.variant for one in reading.run.variants if one.ranks}
+    unordered = {one.variant for one in reading.run.variants if one.promises and one.promises.unordered}
     options = {one.variant: frozenset(one.options) for plan in reading.run.plans for one in plan.variants}
     counted = [one for one in reading.measures if one.name == LOSS]
     if not counted:
@@ -58,7 +60,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The messages were counted.",
             cause="The receiver's socket buffer was full: messages came faster than they were taken out."
             if drops
-            else "They were dropped on the way, or by an interface whose queue was full.",
+            else "They were dropped on the way, or by an interface whose queue was full."
+            + (OVERTAKEN if measured.variant in unordered else ""),
             remedy=_remedy(options[measured.variant], bool(drops)),
         )
 

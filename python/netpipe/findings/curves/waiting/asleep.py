@@ -8,7 +8,7 @@ from statistics import median
 
 from netpipe.findings import CURVES, NOTE, CannotJudge, Confirm, Finding, Quantity, examples, quantity, rule
 from netpipe.findings.curves import opened, variant_with
-from netpipe.reading import Reading
+from netpipe.reading import Reading, waiting
 from netpipe.reading.summary import latency_place
 from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.units import digits, percent_text, size_text, time_text
@@ -31,19 +31,20 @@ def judge(reading: Reading) -> Iterator[Finding]:
     able = [one for one in opened(reading) if "wait" in one.has and one.curve.pattern == "pingpong"]
     if not able:
         raise CannotJudge("no layer that could poll was measured with pingpong")
-    sleeping = {one.curve.variant for one in able if one.settings.get("wait") == "block"}
+    sleeping = {one.curve.variant for one in able if waiting.sleeps(one.settings.get("wait"))}
     if sleeping and sleeping <= set(reading.crowded):
         raise CannotJudge(
             "the ranks of every layer that sleeps share processors, where polling does not help"
         )
     for one in able:
         place = latency_place(one.curve.points)
-        if one.settings.get("wait") != "block" or place is None or one.curve.variant in reading.crowded:
+        asleep = waiting.sleeps(one.settings.get("wait"))
+        if not asleep or place is None or one.curve.variant in reading.crowded:
             continue
         at = one.curve.points[place]
         variant = one.curve.variant
         confirm = Confirm(
-            variant, variant_with(reading, one, "wait", "poll"), one.curve.pattern, [at.size_bytes]
+            variant, variant_with(reading, one, "wait", waiting.POLL), one.curve.pattern, [at.size_bytes]
         )
         times = reading.times_of(variant, confirm.remedied, one.curve.pattern).get(at.size_bytes)
         share = wakeup / at.time_ns.value

@@ -21,7 +21,7 @@ from netpipe.findings import (
 from netpipe.findings.curves import opened, variant_with
 from netpipe.findings.library import own_remedy
 from netpipe.findings.machine import Facts
-from netpipe.reading import Reading
+from netpipe.reading import Reading, waiting
 from netpipe.reading.summary import latency_place
 from netpipe.records import Environment, PlannedVariant, Rank, Run
 from netpipe.units import digits, size_text, time_text
@@ -46,7 +46,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     for one in opened(reading):
         variant, crowd = one.curve.variant, reading.crowded.get(one.curve.variant)
         place = latency_place(one.curve.points)
-        if crowd is None or place is None or crowd.host not in ticks or one.settings.get("wait") == "block":
+        asleep = waiting.sleeps(one.settings.get("wait"))
+        if crowd is None or place is None or crowd.host not in ticks or asleep:
             continue
         at, tick_ns = one.curve.points[place], ticks[crowd.host]
         slices = at.time_ns.value / tick_ns
@@ -54,11 +55,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
             continue
         confirm = None
         if "wait" in one.has:
-            blocking = variant_with(reading, one, "wait", "block")
+            blocking = variant_with(reading, one, "wait", waiting.BLOCK)
             confirm = Confirm(variant, blocking, one.curve.pattern, [at.size_bytes])
         ways = [
             "a processor for each rank",
-            "wait=block" if confirm else "",
+            f"wait={waiting.BLOCK}" if confirm else "",
             own_remedy(reading, variant, "oversubscribed-job"),
         ]
         yield Finding(

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from netpipe.kernels.lines import Applications, Result
 from netpipe.kernels.table import LEAST, Row, rows
-from netpipe.render.drawing import kernels
+from netpipe.render import figures
 from netpipe.render.drawing.picture import NothingToDraw
+from netpipe.render.drawing.scope import Scope
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
 from netpipe.render.page.template import template, text_of
 from netpipe.render.terminal.apps import behind_text, failures, in_order, kernel_text, notes, time_text
 from netpipe.units import UNKNOWN, counted, digits, listed, sentence, span_text
 
-FIGURES = (("speedup", "Speed-up"), ("times", "Time"))
 MOST_RUNS = 2000  # in the table of every run
 
 
@@ -29,7 +29,7 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
     """The page as one text."""
     every = rows(found.results)
     processors = found.header.processors
-    drawn = [(heading, some) for name, heading in FIGURES if (some := _charts(every, name))]
+    scope = Scope((), kernels=tuple(every))
     runs = found.results[:MOST_RUNS]
     return template("apps.html").render(
         css=text_of("report.css") + text_of("chart.css"),
@@ -38,8 +38,8 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
         answers=list(answers(every)),
         alarms=[sentence(one) for one in failures(every)],
         ended=found.end is not None,
-        figures=drawn,
-        subtitle=kernels.subtitle(every) if every else "",
+        figures=_drawn(scope),
+        subtitle=scope.subtitle if every else "",
         times=_times(every) if every else None,
         notes=notes(every, processors),
         verified=_verified(found.results) if found.results else None,
@@ -50,11 +50,16 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
     )
 
 
-def _charts(every: Sequence[Row], name: str) -> list[Chart]:
-    try:
-        return charts(kernels.BY_NAME[name](every, ""))
-    except NothingToDraw:
-        return []
+def _drawn(scope: Scope) -> list[tuple[str, list[Chart]]]:
+    """The figures for which there are times, with their titles."""
+    found = []
+    for one in figures.every(figures.KERNELS):
+        try:
+            panels = one.panels(scope)
+        except NothingToDraw:
+            continue
+        found.append((panels[0].title, charts(panels)))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------ what it says
