@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suites over the real worker: kernels and their messages over an MPI library, fleets of hosts that are this machine,
-and the whole suites of the papers at their quick size.
+and the whole suites that come with netpipe at their quick size. `acceptance` is in test_labs.py: it wants hosts.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machines import open_folder, slurm, wait_until  # noqa: F401
@@ -300,22 +302,90 @@ def test_what_a_suite_that_is_shipped_plans_can_be_planned(
         assert done.returncode == 0 or "has no size" in done.stderr, done.stderr
 
 
-def briefly(text: str) -> str:
+def briefly(name: str, launches: int = 1) -> str:
     """The file of a suite, each of whose runs takes as little time as can be."""
+    text = (SUITES / f"{name}.toml").read_text()
     text, budgets = re.subn(r"^budget = .*$", "budget = 0.1", text, flags=re.MULTILINE)
-    text, launches = re.subn(r"^launches = .*$", "launches = 1", text, flags=re.MULTILINE)
+    text, some = re.subn(r"^launches = .*$", f"launches = {launches}", text, flags=re.MULTILINE)
     assert budgets > 0
-    assert launches > 0
-    return text
+    return text if some else text.replace("budget = 0.1", f"budget = 0.1\nlaunches = {launches}")
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_figure_and_table_of_a_paper_is_made(with_mpis: Mpis, tmp_path: Path, name: str) -> None:
     with_mpis.need("openmpi", "mpich")
-    (tmp_path / f"{name}.toml").write_text(briefly((SUITES / f"{name}.toml").read_text()))
+    (tmp_path / f"{name}.toml").write_text(briefly(name))
     done = suite(tmp_path, "run", f"./{name}.toml", "--size", "quick", *PAPERS[name], limit_s=1800)
     assert done.returncode in (0, 4), done.stderr
     assert " was not made" not in done.stdout, done.stdout
     assert (tmp_path / name / "report.html").is_file()
     assert (tmp_path / name / "published.csv").is_file()
+
+
+# Of the health of this machine the gate of these tests says nothing: it may have neighbours, or a governor that saves.
+BY_HISTORY = """summary = "Health, by its history alone"
+source = "this test"
+[[run]]
+name = "layers"
+variants = ["null", "memcpy", "shm", "tcp"]
+sizes = "8,64k"
+budget = 0.3
+launches = 3
+[[check]]
+title = "Against the best run of this host"
+run = "layers"
+baseline = "best"
+slower = "latency=200%,throughput=200%,all=100%"
+"""
+
+
+def test_health_passes_twice_and_fails_where_the_best_run_was_far_faster(
+    worker: Path, tmp_path: Path
+) -> None:
+    """As a gate of CI would call it. The limits are those of the suite that comes with netpipe."""
+    limits = re.search(r'^slower = ".*"$', (SUITES / "health.toml").read_text(), re.MULTILINE)
+    assert limits is not None
+    assert limits[0] in BY_HISTORY
+    (tmp_path / "mine.toml").write_text(BY_HISTORY)
+    first = suite(tmp_path, "run", "./mine.toml")
+    assert first.returncode == 0, first.stderr
+    assert "there is no earlier run to check against" in " ".join(first.stdout.split())
+    second = suite(tmp_path, "run", "./mine.toml")
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert re.search(
+        r"✓ Against the best run of this host: [^✓✗]*none failed", " ".join(second.stdout.split())
+    )
+    # The best run becomes ten times as fast as it was: the host is far slower than that now.
+    faster = [made_faster(line) for line in (tmp_path / "mine/layers.jsonl").read_text().splitlines()]
+    (tmp_path / "faster.jsonl").write_text("\n".join(faster) + "\n")
+    kept = subprocess.run(
+        [sys.executable, "-m", "netpipe", "history", "add", "faster.jsonl"],
+        cwd=tmp_path,
+        env={**os.environ, "NETPIPE_HISTORY": str(tmp_path / "history")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert kept.returncode == 0, kept.stderr
+    third = suite(tmp_path, "run", "./mine.toml", "--quiet")
+    assert third.returncode == 1, third.stdout + third.stderr
+    assert "Against the best run of this host: failed against the best run" in " ".join(third.stderr.split())
+
+
+def made_faster(line: str) -> str:
+    """A record of another run whose every time is a tenth."""
+
+    def tenth(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: tenth(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [tenth(one, key) for one in value]
+        timed = key.endswith("_ns") and isinstance(value, int | float) and not isinstance(value, bool)
+        return value / 10 if timed else value
+
+    record = json.loads(line)
+    if record["type"] == "run":
+        return json.dumps({**record, "run": "f" * 32})
+    return json.dumps(tenth(record) if record["type"] == "point" else record)

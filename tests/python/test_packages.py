@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from spack_recipe import Recipe
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -57,15 +59,35 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def test_spack_needs_what_the_wheel_needs() -> None:
-    recipe = (PACKAGING / "spack/packages/py_netpipe/package.py").read_text()
-    found = dict(re.findall(r'depends_on\("py-([\w-]+)@([\d.]+):"', recipe))
-    build = found.pop("scikit-build-core")
-    assert f"scikit-build-core>={build}" in PROJECT["build-system"]["requires"]
-    assert {name: numbers(least) for name, least in found.items()} == {
-        name: numbers(least) for name, least in needed().items()
+    recipe = Recipe.read()
+    least = {
+        found[1]: found[2]
+        for what, _, _ in recipe.needs
+        if (found := re.fullmatch(r"(?:py-)?([\w-]+)@([\d.]+):", what))
     }
-    assert f'depends_on("python@{PROJECT["project"]["requires-python"].removeprefix(">=")}:"' in recipe
-    ast.parse(recipe)
+    assert f"scikit-build-core>={least.pop('scikit-build-core')}" in PROJECT["build-system"]["requires"]
+    assert f">={least.pop('python')}" == PROJECT["project"]["requires-python"]
+    assert {name: numbers(least[name]) for name in needed()} == {
+        name: numbers(version) for name, version in needed().items()
+    }
+    python = {name for name in least if any(what.startswith(f"py-{name}@") for what, _, _ in recipe.needs)}
+    assert python == set(needed())
+
+
+def test_the_recipe_for_spack_is_whole() -> None:
+    recipe = Recipe.read()
+    assert recipe.versions == [VERSION]
+    assert recipe.licences == [PROJECT["project"]["license"]]
+    assert {when for _, _, when in recipe.needs if when[:1] in ("+", "~")} == {
+        f"+{name}" for name in recipe.variants
+    }
+    assert all("build" in kinds for what, kinds, _ in recipe.needs if what in ("c", "cxx", "ninja"))
+    assert (recipe.after, recipe.conditions) == (["install"], [{"run_tests": True}])
+    begun: list[tuple[str, tuple[str, ...]]] = []
+    recipe.measure(Path("/prefix"), lambda program, words: begun.append((program, tuple(words))))
+    ((program, words),) = begun
+    assert program == "/prefix/bin/netpipe"
+    assert "--verify" in words
 
 
 def test_easybuild_brings_what_the_wheel_needs() -> None:
