@@ -27,6 +27,8 @@ folders = "{folder}"
 {libraries}get = "apt install lib{name}-dev"
 """
 
+pytestmark = pytest.mark.deep
+
 
 class Layers:
     """The project, and what it is built with."""

@@ -198,7 +198,7 @@ def test_the_completion_script_is_one_for_its_shell(netpipe: Netpipe, tmp_path: 
     [
         ("netpipe r", 1, {"run", "report"}),
         ("netpipe run t", 2, {"tcp"}),
-        ("netpipe run tcp:", 2, {"tcp:sndbuf=", "tcp:wait="}),
+        ("netpipe run tcp:", 2, {"tcp:sndbuf=", "tcp:wait=", "tcp:pages="}),
         ("netpipe run tcp:sndbuf=1k,w", 2, {"tcp:sndbuf=1k,wait="}),
         ("netpipe run tcp:wait=", 2, {"tcp:wait=block", "tcp:wait=poll", "tcp:wait=hybrid"}),
         ("netpipe run tcp:sndbuf=1k,wait=poll|h", 2, {"tcp:sndbuf=1k,wait=poll|hybrid"}),
@@ -275,7 +275,7 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
         ("netpipe ru", ["run"]),
         ("netpipe run t", ["tcp"]),
         ("netpipe run tcp:wa", ["wait="]),
-        ("netpipe run tcp:", ["sndbuf=", "wait="]),
+        ("netpipe run tcp:", ["pages=", "sndbuf=", "wait="]),
         ("netpipe run tcp:wait=", ["block", "hybrid", "poll"]),
         ("netpipe run tcp:wait=po", ["poll"]),
         ("netpipe run tcp:sndbuf=1k,wait=bl", ["block"]),
@@ -315,7 +315,7 @@ def test_names_are_completed_from_the_run_file_on_the_line(netpipe: Netpipe, she
     [
         ("netpipe run mp", ["mpi", "mpi@one", "mpi@two"]),
         ("netpipe run al", ["all"]),
-        ("netpipe run mpi:", ["mpi:transport=", "mpi:sndbuf="]),
+        ("netpipe run mpi:", ["mpi:transport=", "mpi:sndbuf=", "mpi:pages="]),
         ("netpipe run mpi:tr", ["mpi:transport="]),
         ("netpipe run mpi:transport=", ["mpi:transport=shm", "mpi:transport=tcp"]),
         ("netpipe run --launcher s", ["srun", "ssh"]),

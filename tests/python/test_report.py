@@ -144,8 +144,8 @@ def test_what_a_layer_promises_is_among_its_settings() -> None:
     promises = {
         "tcp": (Promises(), "every message arrives, in order; no message is empty"),
         "shm": (
-            Promises(lossy=True, unordered=True, empty=True, max_message_bytes=4080, max_inline_bytes=220),
-            "messages may be lost and overtake each other; at most 4080 B; up to 220 B inside the request",
+            Promises(lossy=True, unordered=True, empty=True, max_message_bytes=4096, max_inline_bytes=220),
+            "messages may be lost and overtake each other; at most 4 KiB; up to 220 B inside the request",
         ),
         "null": (
             Promises(delivers=False, empty=True, alignment_bytes=256),

@@ -86,7 +86,7 @@ def library_text(facts: Facts) -> str:
 
 
 def promises_text(of: Promises) -> str:
-    """What a layer promises of messages, "messages may be lost and overtake each other; at most 4080 B"."""
+    """What a layer promises of messages, "messages may be lost and overtake each other; at most 4 KiB"."""
     if not of.delivers:
         arrives = "nothing arrives anywhere"
     elif of.lossy:
