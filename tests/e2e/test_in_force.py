@@ -244,8 +244,9 @@ def check_option_of_a_run(variant: str, option: str, value: str) -> None:
             name: plan["buffers"][name] / max(1, usual["buffers"][name])
             for name in ("pool_bytes", "fresh_bytes")
         }
-        assert (more["pool_bytes"] > 10) == (value == "cold")
-        assert (more["fresh_bytes"] > 10) == (value == "fresh")
+        # Cold memory is more than twice the cache, which is 8 MiB on some machines.
+        assert (more["pool_bytes"] > 2) == (value == "cold")
+        assert (more["fresh_bytes"] > 2) == (value == "fresh")
     assert all(curve["reason"] is None or len(curve["reason"]) > 20 for curve in plan["curves"])
 
 

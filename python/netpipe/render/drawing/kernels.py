@@ -62,9 +62,9 @@ def views(
         for (variant, mapping), some in lines_of.items():
             drawn = values(sorted(some, key=lambda row: row.cell.ranks))
             if drawn:
-                label = f"{variant}, {mapping}" if mapping else variant
+                named = f"{variant}, {mapping}" if mapping else variant
                 dash = mappings.index(mapping)
-                lines.append(line(label, variants.index(variant), drawn, unit, PROCESSES, dash))
+                lines.append(line(named, variants.index(variant), drawn, unit, PROCESSES, dash))
         if lines:
             numbers = sorted({at for one in lines for at in one.x})
             x = number_axis(numbers, PROCESSES)
