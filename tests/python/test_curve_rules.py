@@ -439,7 +439,8 @@ def test_steps_in_a_row_are_one_finding() -> None:
     low, high = found.evidence["times"].low, found.evidence["times"].high
     assert low is not None
     assert high is not None
-    assert low < 3.36 < high
+    rounding = 1e-9  # the launches are alike, so the interval has no width; processors differ in the last bit
+    assert low * (1 - rounding) < 3.36 < high * (1 + rounding)
 
 
 def test_steps_apart_or_in_another_direction_are_findings_of_their_own() -> None:
