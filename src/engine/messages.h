@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "catalog/variant.h"
-#include "engine/buffer_pool.h"
+#include "engine/memory/buffer_pool.h"
 #include "patterns/kit/pattern.h"
 
 namespace netpipe {

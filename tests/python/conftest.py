@@ -13,6 +13,7 @@ import pytest
 from fake_mpi import modules  # noqa: F401  (fixture)
 
 from netpipe import cli
+from netpipe.cli import run as _  # noqa: F401  (its help says the presets as they are, not as a fixture has them)
 from netpipe.command.presets import PRESETS
 
 FAKE = Path(__file__).with_name("fake_worker.py")

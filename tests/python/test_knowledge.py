@@ -31,6 +31,7 @@ LAYER_DEBTS = {
     "python/netpipe/render/figures/sensitivity.py": "time in MPI, which is no layer",
     "python/netpipe/render/palette.py": "a hue for each layer, also in runs of hosts where this one is not built",
     "python/netpipe/render/terminal/sensitivity.py": "time in MPI, which is no layer",
+    "python/netpipe/tuning/library/transports.py": "the two libraries that say themselves what can carry messages",
 }
 FAMILY_DEBTS: dict[str, str] = {}
 # The examples of rules are made-up runs, and name whatever a run may name.

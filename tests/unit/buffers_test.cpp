@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/buffer_pool.h"
+#include "engine/memory/buffer_pool.h"
 #include "machine/memory.h"
 
 namespace netpipe {

@@ -9,8 +9,8 @@
 
 #include "catalog/registry.h"
 #include "catalog/variant.h"
-#include "engine/buffer_pool.h"
-#include "engine/pages.h"
+#include "engine/memory/buffer_pool.h"
+#include "engine/memory/pages.h"
 #include "machine/files.h"
 #include "plan/plan.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "catalog/variant.h"
-#include "engine/buffer_pool.h"
+#include "engine/memory/buffer_pool.h"
 #include "engine/opening/opening_text.h"
 #include "machine/footprint.h"
 

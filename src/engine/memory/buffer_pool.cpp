@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/buffer_pool.h"
+#include "engine/memory/buffer_pool.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/fresh_memory.h"
-#include "engine/pages.h"
+#include "engine/memory/fresh_memory.h"
+#include "engine/memory/pages.h"
 #include "layer/layer.h"
 #include "patterns/kit/memory.h"
 #include "patterns/kit/slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/fresh_memory.h"
+#include "engine/memory/fresh_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

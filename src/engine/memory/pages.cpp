@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/pages.h"
+#include "engine/memory/pages.h"
 
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
