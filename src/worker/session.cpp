@@ -362,8 +362,8 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
 
 // ------------------------------------------------------------------------------------------------------- giving up
 
-// No rank has this operation with this size. That may be so of the size, as of a collective without an element; where the
-// next one is refused too and none was measured, it is so of all.
+// No rank has this operation with this size. That may be so of the size, as of a collective without an element; where
+// the next one is refused too and none was measured, it is so of all.
 void Session::leave_out(Sampler& sampler, const Visit& v, const std::string& why) {
   const Curve& curve = sampler.curves()[v.curve];
   const bool measured =
