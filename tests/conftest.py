@@ -13,8 +13,9 @@ are. The JUnit file is written only after the last test, so this log is what rem
 With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
-`module("NAME")`. `--pattern NAME` selects those that have a pattern as a parameter. Both can be given several times.
-`--brief` leaves to each file what the gate has of it; or its first test, so that none of the files is passed over.
+`module("NAME")`. `--parameter NAME` selects those with a parameter of this name, a pattern for example. Both can be
+given several times. `--brief` leaves to each file what the gate has of it and what is marked `check`; or its first
+test, so that none of the files is passed over.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def turn_of(item: pytest.Item) -> int:
 def pytest_addoption(parser: pytest.Parser) -> None:
     several = {"metavar": "NAME", "action": "append", "default": []}
     parser.addoption("--module", **several, help="run only the tests of this module")
-    parser.addoption("--pattern", **several, help="run only the tests with this pattern as a parameter")
-    parser.addoption("--brief", action="store_true", help="of each file only the tests of the gate, or one")
+    parser.addoption("--parameter", **several, help="run only the tests with this parameter")
+    parser.addoption("--brief", action="store_true", help="of each file only a few tests, but one at least")
 
 
 def is_of_module(item: pytest.Item, name: str) -> bool:
@@ -80,7 +81,7 @@ def is_of_module(item: pytest.Item, name: str) -> bool:
     )
 
 
-def is_of_pattern(item: pytest.Item, name: str) -> bool:
+def has_parameter(item: pytest.Item, name: str) -> bool:
     call = getattr(item, "callspec", None)
     return call is not None and name in re.split("[-:]", call.id)
 
@@ -90,8 +91,8 @@ def has(item: pytest.Item, *marks: str) -> bool:
 
 
 def briefly(items: list[pytest.Item]) -> list[pytest.Item]:
-    """What the gate has of each file; else the first test that needs nothing from `make setup-deep`. Of a file that has
-    none of these one test is kept to say so.
+    """What the gate has of each file, and what is marked `check`; else the first test that needs nothing from
+    `make setup-deep`. Of a file that has none of these one test is kept to say so.
     """
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
@@ -99,7 +100,7 @@ def briefly(items: list[pytest.Item]) -> list[pytest.Item]:
     chosen = []
     for path, tests in files.items():
         shallow = [item for item in tests if not has(item, "deep")]
-        quick = [item for item in shallow if not has(item, "slow")]
+        quick = [item for item in shallow if has(item, "check") or not has(item, "slow")]
         if not shallow:
             tests[0].add_marker(pytest.mark.skip(f"only `make test-deep` runs the tests of {path.name}"))
         chosen += quick or shallow[:1] or tests[:1]
@@ -122,12 +123,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             and item.get_closest_marker("gate") is None
         ):
             item.add_marker(pytest.mark.slow)
-    modules, patterns = config.getoption("--module"), config.getoption("--pattern")
+    modules, parameters = config.getoption("--module"), config.getoption("--parameter")
     chosen = [
         item
         for item in items
         if (not modules or any(is_of_module(item, name) for name in modules))
-        and (not patterns or any(is_of_pattern(item, name) for name in patterns))
+        and (not parameters or any(has_parameter(item, name) for name in parameters))
     ]
     if config.getoption("--brief"):
         chosen = briefly(chosen)

@@ -57,7 +57,6 @@ MPI_PROGRAMS = ("src/apps/", "src/profiler/")  # compiled by an MPI library's co
 APART = (*MPI_PROGRAMS, "src/relay/", "src/serving/")
 # Which test files start what is built of a folder, and do not name it.
 ROOMS = {
-    "src/apps/": ("test_apps",),
     "src/engine/hosted": ("test_two_hosts",),
     "src/engine/simulated/": ("test_smpi",),
     "src/link/": ("test_two_hosts",),
@@ -309,6 +308,7 @@ class Affected:
     suites: tuple[str, ...] = ()  # of the C++ module tests, besides
     layers: tuple[str, ...] = ()  # that are compiled, where a library's compiler does, and measured
     patterns: tuple[str, ...] = ()  # that are measured
+    kernels: tuple[str, ...] = ()  # of applications, that are compiled and verified
     python: tuple[str, ...] = ()
     end_to_end: tuple[str, ...] = ()  # and installations
     changed_tests: tuple[str, ...] = ()  # test files that were themselves changed
@@ -339,21 +339,23 @@ def _affected(changed: list[str] | None) -> Affected:
         layers |= {path.parent.name for path in (ROOT / "src" / "modules").glob("*/module.toml")} - set(
             of_libraries()
         )
-    patterns = {
-        name.removesuffix(".cpp")
-        for path in {*changed, *including, *(cpp_edges() if beneath else ())}
-        if (name := part(path, "src", "patterns")).endswith(".cpp") and (ROOT / path).is_file()
-    }
     return Affected(
         native=any(path.startswith(NATIVE) and not path.startswith(MPI_PROGRAMS) for path in changed),
         modules=tuple(sorted(of_modules)),
         suites=suites_in({*changed, *including}),
         layers=tuple(sorted(layers)),
-        patterns=tuple(sorted(patterns)),
+        patterns=sources_in("patterns", ".cpp", {*changed, *including, *(cpp_edges() if beneath else ())}),
+        kernels=sources_in("apps", ".c", {*changed, *including}),
         python=tuple(one for one in of_python(changed) if one not in own),
         end_to_end=tuple(one for one in of_end_to_end(changed) if one not in own),
         changed_tests=tuple(sorted(own)),
     )
+
+
+def sources_in(folder: str, suffix: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """The names of those of these files that lie in this folder of src/, one for each pattern or kernel."""
+    there = (part(path, "src", folder) for path in paths if (ROOT / path).is_file())
+    return tuple(sorted({name.removesuffix(suffix) for name in there if name.endswith(suffix)}))
 
 
 def is_test(path: str) -> bool:

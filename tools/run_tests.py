@@ -164,10 +164,13 @@ def check(what: Affected) -> list[Step]:
         )
     if what.patterns:
         files = tuple(f"tests/e2e/test_{name}.py" for name in ("every_pattern", "in_force"))
-        chosen = tuple(word for pattern in what.patterns for word in ("--pattern", pattern))
+        chosen = parameters(what.patterns)
         # The settings of a pattern take some two seconds.
         marks = ("-m", "not deep") if len(what.patterns) == 1 else ("-m", QUICK)
         steps.append(Step(f"patterns: {named(what.patterns)}", (pytest(*files, *chosen, *marks),)))
+    if what.kernels:
+        words = ("tests/e2e/test_apps.py", *parameters(what.kernels), "-m", "not deep")
+        steps.append(Step(f"kernels: {named(what.kernels)}", (pytest(*words),)))
     if what.python:
         steps.append(Step("Python: unit tests", (pytest(*what.python, "-m", QUICK),)))
     # Each folder has a conftest.py of its own, so each gets a pytest of its own.
@@ -186,6 +189,10 @@ def conformance(layers: tuple[str, ...]) -> Command:
     marks = ("-m", "not deep or row", "-k", "not many_ranks") if len(layers) == 1 else ("-m", QUICK)
     chosen = tuple(word for layer in layers for word in ("--module", layer))
     return pytest("tests/e2e/test_conformance.py", *chosen, *marks)
+
+
+def parameters(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for name in names for word in ("--parameter", name))
 
 
 def module_tests(names: str) -> Command:

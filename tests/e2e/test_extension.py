@@ -48,6 +48,7 @@ def test_a_module_outside_the_tree_is_listed(ring: Path) -> None:
     assert "slots" in run(sys.executable, "-m", "netpipe", "list", "ring", "--module", ring)
 
 
+@pytest.mark.check
 def test_a_module_outside_the_tree_is_measured(ring: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
     options = ("--sizes", "8,4097", "--verify", "--budget", "0.2", "--quiet", "--output", record)

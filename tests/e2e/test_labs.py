@@ -331,6 +331,7 @@ def test_a_delay_is_that_of_every_message(labs: Labs) -> None:
     assert now["relay"]["delivered"] > made["relay"]["delivered"]
 
 
+@pytest.mark.check
 def test_a_delay_and_a_rate_add_up(labs: Labs) -> None:
     """The relay holds every frame to the rate: no message gets through at once."""
     labs.up("--delay", "1ms", "--rate", "50m", "--mtu", "1000")
