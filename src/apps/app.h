@@ -305,9 +305,10 @@ static int app_end(const char* size, int iterations, double seconds, double oper
       printf(" Mop/s total     = %24.2f\n Mop/s/process   = %24.2f\n", mops, mops / app.ranks);
       printf(" Operation type  = %24s\n Verification    = %24s\n", app.application->operations,
              verified ? "SUCCESSFUL" : "UNSUCCESSFUL");
-      for (int i = 0; i < shown; ++i)
+      for (int i = 0; i < shown; ++i) {
         printf("   %-28s %.13E %.13E %s\n", app.checks[i].what, app.checks[i].found, app.checks[i].expected,
                app.checks[i].passed ? "ok" : "WRONG");
+      }
     }
     fflush(stdout);
     code = verified ? 0 : 4;

@@ -113,7 +113,8 @@ static void prepare(const struct grid* grid) {
 /* What `prepare` allocates, and the grid. */
 static double memory_bytes(const char* problem, int ranks) {
   int n = flow_find(classes, CLASSES, problem)->n, side = grid_side(ranks);
-  double most = grid_most(n, side), face = n / side + 1;
+  const int wide = n / side + 1;
+  double most = grid_most(n, side), face = wide;
   double vectors = (most + 2) * 10 + ((side - 1) * most * groups_of((int)most) + 1) * (most + 1) * BLOCK;
   return grid_memory(n, ranks) + sizeof(lanes) * vectors + (side > 1 ? 16 * face * face * (FORWARD + BACKWARD) : 0) +
          512;
@@ -349,13 +350,14 @@ FLOW_INLINE void solve_cell(const struct grid* grid, const struct cell* cell, in
                             const double* in, double* out, double* back) {
   const int plane = d == 2 ? 1 : 2, line = d == 0 ? 1 : 0, first = cell->first[d], last = cell->last[d];
   const int ends = stage == grid->side - 1, groups = groups_of(grid->most);
-  for (int outer = cell->first[plane]; outer < cell->last[plane]; ++outer)
+  for (int outer = cell->first[plane]; outer < cell->last[plane]; ++outer) {
     for (int across = cell->first[line]; across < cell->last[line]; across += LANES) {
       const struct group g = group_of(cell, d, outer, across);
       lanes *blocks = work.blocks, *edge = work.r + first * FLOW_UNKNOWNS;
-      if (!ends)
+      if (!ends) {
         blocks +=
             (1 + ((ptrdiff_t)stage * grid->most + outer) * groups + (across - cell->first[line]) / LANES) * work.group;
+      }
       load_sides(grid, cell, d, &g);
       if (!only_back) {
         load_values(grid, cell, d, &g);
@@ -378,6 +380,7 @@ FLOW_INLINE void solve_cell(const struct grid* grid, const struct cell* cell, in
         store_sides(grid, cell, d, &g);
       }
     }
+  }
 }
 
 static void solve_any_cell(const struct grid* grid, int d, int stage, int only_back, const double* in, double* out,

@@ -112,11 +112,12 @@ __attribute__((noinline)) static void add_pairs(uint64_t state, long pairs, stru
     lane[k] = state;
   }
   for (long done = 0; done < pairs; done += CHUNK_PAIRS) {
-    for (int i = 0; i < 2 * CHUNK_PAIRS; i += LANES)
+    for (int i = 0; i < 2 * CHUNK_PAIRS; i += LANES) {
       for (int k = 0; k < LANES; ++k) {
         chunk->uniform[i + k] = (double)(int64_t)lane[k] * 0x1p-46;
         lane[k] = lane[k] * stride & RANDOM_MASK;
       }
+    }
     add_deviates(chunk, accept_pairs(chunk), sums);
   }
 }

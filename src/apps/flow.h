@@ -52,10 +52,11 @@ __attribute__((unused)) static void flow_exact_at(double xi, double eta, double 
       {2.0, 2.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.03, 0.05, 0.04, 0.2, 0.1, 0.3},
       {5.0, 4.0, 3.0, 2.0, 0.1, 0.4, 0.3, 0.05, 0.04, 0.03, 0.1, 0.3, 0.2},
   };
-  for (int m = 0; m < FLOW_UNKNOWNS; ++m)
+  for (int m = 0; m < FLOW_UNKNOWNS; ++m) {
     u[m] = e[m][0] + xi * (e[m][1] + xi * (e[m][4] + xi * (e[m][7] + xi * e[m][10]))) +
            eta * (e[m][2] + eta * (e[m][5] + eta * (e[m][8] + eta * e[m][11]))) +
            zeta * (e[m][3] + zeta * (e[m][6] + zeta * (e[m][9] + zeta * e[m][12])));
+  }
 }
 
 /* The exact solution at grid point (i, j, k) of n^3. */

@@ -182,9 +182,10 @@ static void ft_pass4(const double* in, double* out, size_t quarter, size_t strid
       w[2 * i] = roots[2 * (i + 1) * p * stride];
       w[2 * i + 1] = roots[2 * (i + 1) * p * stride + 1];
     }
-    for (size_t q = 0; q < stride; ++q)
+    for (size_t q = 0; q < stride; ++q) {
       ft_four(in + (q + stride * p) * FT_CELL, quarter * stride * FT_CELL, out + (q + stride * 4 * p) * FT_CELL,
               stride * FT_CELL, re, w, 0);
+    }
   }
 }
 
@@ -228,9 +229,10 @@ static double* ft_lines(size_t n, size_t re, const double* restrict roots, doubl
 
 /* Turns a square of FT_LINES cells, so that lines beside each other become points of a line. */
 static inline void ft_turn(const double* restrict from, double* restrict to) {
-  for (size_t part = 0; part < FT_CELL; part += FT_LINES)
+  for (size_t part = 0; part < FT_CELL; part += FT_LINES) {
     for (size_t j = 0; j < FT_LINES; ++j)
       for (size_t i = 0; i < FT_LINES; ++i) to[j * FT_CELL + part + i] = from[i * FT_CELL + part + j];
+  }
 }
 
 /* Where the parts that are exchanged among the rows stand, in doubles: [row][z][block of y][x], cells of y. */
@@ -275,15 +277,17 @@ static void ft_along_y(const double* from, double* to, size_t z, size_t re) {
       for (size_t y = 0; y < ft.n[1]; y += FT_LINES)
         ft_turn(from + ft_at_xy(y / each, z, y % each / FT_LINES, block * FT_LINES), line + y / FT_LINES * square);
     } else {
-      for (size_t y = 0; y < ft.n[1]; ++y)
+      for (size_t y = 0; y < ft.n[1]; ++y) {
         memcpy(line + y * FT_CELL, from + ft_at_yz(y / ft.y_local[1], y % ft.y_local[1], block, z),
                FT_CELL * sizeof *line);
+      }
     }
     const double* done = ft_lines(ft.n[1], re, ft.roots[1], line, ft.line[1]);
     if (re == 0) {
-      for (size_t y = 0; y < ft.n[1]; ++y)
+      for (size_t y = 0; y < ft.n[1]; ++y) {
         memcpy(to + ft_at_yz(y / ft.y_local[1], y % ft.y_local[1], block, z), done + y * FT_CELL,
                FT_CELL * sizeof *line);
+      }
     } else {
       for (size_t y = 0; y < ft.n[1]; y += FT_LINES)
         ft_turn(done + y / FT_LINES * square, to + ft_at_xy(y / each, z, y % each / FT_LINES, block * FT_LINES));
@@ -294,19 +298,20 @@ static void ft_along_y(const double* from, double* to, size_t z, size_t re) {
 /* Transforms along z from parts of the columns to the kept grid: [y][block of x][z], cells of x. */
 static void ft_along_z(const double* from) {
   const size_t blocks = ft.x_local / FT_LINES, length = ft.n[2] * FT_CELL, part = ft.z_local * FT_CELL;
-  for (size_t y = 0; y < ft.y_local[1]; ++y)
+  for (size_t y = 0; y < ft.y_local[1]; ++y) {
     for (size_t block = 0; block < blocks; ++block) {
       for (size_t column = 0; column < ft.columns; ++column)
         memcpy(ft.line[0] + column * part, from + ft_at_yz(column, y, block, 0), part * sizeof *from);
       const double* done = ft_lines(ft.n[2], 0, ft.roots[2], ft.line[0], ft.line[1]);
       memcpy(ft.kept + (y * blocks + block) * length, done, length * sizeof *done);
     }
+  }
 }
 
 /* Lets the kept grid decay by one step and transforms a copy back along z, to parts for the columns. */
 static void ft_decay_along_z(double* to) {
   const size_t blocks = ft.x_local / FT_LINES, length = ft.n[2] * FT_CELL, part = ft.z_local * FT_CELL;
-  for (size_t y = 0; y < ft.y_local[1]; ++y)
+  for (size_t y = 0; y < ft.y_local[1]; ++y) {
     for (size_t block = 0; block < blocks; ++block) {
       const double* restrict in_x = ft.decay[0] + ft.row * ft.x_local + block * FT_LINES;
       const double in_y = ft.decay[1][ft.column * ft.y_local[1] + y];
@@ -327,6 +332,7 @@ static void ft_decay_along_z(double* to) {
       for (size_t column = 0; column < ft.columns; ++column)
         memcpy(to + ft_at_yz(column, y, block, 0), done + column * part, part * sizeof *done);
     }
+  }
 }
 
 /* Exchanges equal parts among the ranks of a communicator. */
@@ -376,26 +382,28 @@ static const double* ft_step(void) {
 static void ft_set_up(void) {
   const double pi = acos(-1.0), alpha = 1e-6;
   for (int a = 0; a < 3; ++a) {
-    const size_t n = ft.n[a];
+    const size_t n = ft.n[a], half = n / 2;
     for (size_t k = 0; k < n; ++k) {
       const double angle = 2 * pi * (double)k / (double)n;
-      const double folded = (double)((k + n / 2) % n) - (double)(n / 2); /* -n/2 .. n/2 - 1 */
+      const double folded = (double)((k + half) % n) - (double)half; /* -n/2 .. n/2 - 1 */
       ft.roots[a][2 * k] = cos(angle);
       ft.roots[a][2 * k + 1] = sin(angle);
       ft.decay[a][k] = exp(-4 * alpha * pi * pi * folded * folded);
     }
   }
   double* cell = ft.grid[0];
-  for (size_t z = ft.column * ft.z_local; z < (ft.column + 1) * ft.z_local; ++z)
+  for (size_t z = ft.column * ft.z_local; z < (ft.column + 1) * ft.z_local; ++z) {
     for (size_t y = ft.row * ft.y_local[0]; y < (ft.row + 1) * ft.y_local[0]; y += FT_LINES) {
       uint64_t states[FT_LINES];
       for (size_t l = 0; l < FT_LINES; ++l) states[l] = random_after(314159265, 2 * ft.n[0] * (y + l + ft.n[1] * z));
-      for (size_t x = 0; x < ft.n[0]; ++x, cell += FT_CELL)
+      for (size_t x = 0; x < ft.n[0]; ++x, cell += FT_CELL) {
         for (size_t l = 0; l < FT_LINES; ++l) {
           cell[l] = random_next(&states[l]);
           cell[FT_LINES + l] = random_next(&states[l]);
         }
+      }
     }
+  }
 }
 
 /* The sum of FT_POINTS points of a grid at stage x, divided by the number of points of the grid; on rank 0. */

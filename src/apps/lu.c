@@ -199,15 +199,16 @@ static void set_up(void) {
 
 /* Gives every point of this rank the exact solution or the first guess. */
 static void fill(void (*field)(int n, int i, int j, int k, double u[WORDS])) {
-  for (int z = 0; z < lu.nz; ++z)
+  for (int z = 0; z < lu.nz; ++z) {
     for (int y = 0; y < lu.ny; ++y)
       for (int x = 0; x < lu.nx; ++x) field(run.n[0], lu.first[0] + x, lu.first[1] + y, z, lu.u + at(x, y, z));
+  }
 }
 
 /* Copies the box of points [x, x + wide) x [y, y + deep) x all z between the unknowns and a buffer; returns words. */
 static int copy_box(int x, int y, int wide, int deep, double* buffer, int pack) {
   size_t words = (size_t)wide * WORDS, done = 0;
-  for (int z = 0; z < lu.nz; ++z)
+  for (int z = 0; z < lu.nz; ++z) {
     for (int line = 0; line < deep; ++line, done += words) {
       double* points = lu.u + at(x, y + line, z);
       if (pack) {
@@ -216,6 +217,7 @@ static int copy_box(int x, int y, int wide, int deep, double* buffer, int pack) 
         memcpy(points, buffer + done, words * sizeof(double));
       }
     }
+  }
   return (int)done;
 }
 
@@ -259,9 +261,10 @@ FLOW_INLINE void add_row(size_t count, double* restrict out, const double* restr
                          double convective, double viscous, const double weights[5]) {
   const double *u1 = u - 2 * step, *u2 = u - step, *u4 = u + step, *u5 = u + 2 * step;
   double w1 = weights[0], w2 = weights[1], w3 = weights[2], w4 = weights[3], w5 = weights[4];
-  for (size_t e = 0; e < count; ++e)
+  for (size_t e = 0; e < count; ++e) {
     out[e] += viscous * (g_behind[e] - 2.0 * g[e] + g_before[e]) - convective * (f_behind[e] - f_before[e]) +
               (w1 * u1[e] + w2 * u2[e]) + (w4 * u4[e] + w5 * u5[e]) + w3 * u[e];
+  }
 }
 
 /* The fluxes of `count` points from u on. */
@@ -377,7 +380,7 @@ FLOW_INLINE void sweep_plane(int z, int towards) {
   const double diffusion = flow_diffusion(1) + flow_diffusion(2) + flow_diffusion(3);
   const long to_x = towards * WORDS, to_y = towards * (long)lu.row, to_z = towards * (long)lu.plane;
   int rows = lu.y1 - lu.y0, points = lu.x1 - lu.x0;
-  for (int y = 0; y < rows; ++y)
+  for (int y = 0; y < rows; ++y) {
     for (int x = 0; x < points; ++x) {
       size_t here = at(towards < 0 ? lu.x0 + x : lu.x1 - 1 - x, towards < 0 ? lu.y0 + y : lu.y1 - 1 - y, z);
       const double* restrict u = lu.u + here;
@@ -394,6 +397,7 @@ FLOW_INLINE void sweep_plane(int z, int towards) {
       solve(block, v);
       for (int m = 0; m < WORDS; ++m) r[m] = towards < 0 ? v[m] : r[m] - v[m];
     }
+  }
 }
 
 static void lower_plane(int z) { sweep_plane(z, -1); }
@@ -413,20 +417,21 @@ static void step(void) {
   }
   double scale = 1.0 / (run.omega * (2.0 - run.omega));
   size_t words = (size_t)(lu.x1 - lu.x0) * WORDS;
-  for (int z = lu.z0; z < lu.z1; ++z)
+  for (int z = lu.z0; z < lu.z1; ++z) {
     for (int y = lu.y0; y < lu.y1; ++y) {
       double* restrict u = lu.u + at(lu.x0, y, z);
       const double* restrict r = lu.r + at(lu.x0, y, z);
       for (size_t e = 0; e < words; ++e) u[e] += scale * r[e];
     }
+  }
   residual();
 }
 
 /* RMS over the inside of the cube of r, or of the difference of the unknowns to the exact solution. */
 static void norms(int of_error, double found[WORDS]) {
   double sum[WORDS] = {0.0, 0.0, 0.0, 0.0, 0.0}, value[WORDS];
-  for (int z = lu.z0; z < lu.z1; ++z)
-    for (int y = lu.y0; y < lu.y1; ++y)
+  for (int z = lu.z0; z < lu.z1; ++z) {
+    for (int y = lu.y0; y < lu.y1; ++y) {
       for (int x = lu.x0; x < lu.x1; ++x) {
         const double* point = (of_error ? lu.u : lu.r) + at(x, y, z);
         if (of_error) {
@@ -436,6 +441,8 @@ static void norms(int of_error, double found[WORDS]) {
         }
         for (int m = 0; m < WORDS; ++m) sum[m] += (point[m] - value[m]) * (point[m] - value[m]);
       }
+    }
+  }
   MPI_Allreduce(sum, found, WORDS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   double inside = (double)(run.n[0] - 2) * (run.n[1] - 2) * (run.n[2] - 2);
   for (int m = 0; m < WORDS; ++m) found[m] = sqrt(found[m] / inside);
@@ -479,11 +486,12 @@ static int shift(int from, int to, int words) {
 /* Sum over cells [a0, a1) x [b0, b1) of the four corners of `face`, which has `stride` values for each a. */
 static double sum_cells(const double* face, size_t stride, int a0, int a1, int b0, int b1) {
   double sum = 0.0;
-  for (int a = a0; a < a1; ++a)
+  for (int a = a0; a < a1; ++a) {
     for (int b = b0; b < b1; ++b) {
       const double* corner = face + (size_t)a * stride + b;
       sum += corner[0] + corner[1] + corner[stride] + corner[stride + 1];
     }
+  }
   return sum;
 }
 
@@ -505,19 +513,23 @@ static double reduce(double sum) {
 static double faces_across_z(int x0, int x1, int y0, int y1) {
   size_t stride = (size_t)lu.ny + 2, size = ((size_t)lu.nx + 1) * stride;
   double* faces = app_allocate(2 * size, sizeof(double));
-  for (int f = 0; f < 2; ++f)
-    for (int x = 0; x < lu.nx; ++x)
+  for (int f = 0; f < 2; ++f) {
+    for (int x = 0; x < lu.nx; ++x) {
       for (int y = 0; y < lu.ny; ++y)
         faces[(size_t)f * size + (size_t)x * stride + y + 1] = pressure(x, y, f == 0 ? 2 : lu.nz - 2);
+    }
+  }
   for (int f = 0; f < 2; ++f)
     for (int x = 0; x < lu.nx; ++x) lu.out[f * lu.nx + x] = faces[(size_t)f * size + (size_t)x * stride + 1];
-  if (shift(lu.east, lu.west, 2 * lu.nx))
+  if (shift(lu.east, lu.west, 2 * lu.nx)) {
     for (int f = 0; f < 2; ++f)
       for (int x = 0; x < lu.nx; ++x) faces[(size_t)f * size + (size_t)x * stride + lu.ny + 1] = lu.in[f * lu.nx + x];
+  }
   for (int f = 0; f < 2; ++f) memcpy(lu.out + (size_t)f * stride, faces + (size_t)f * size, stride * sizeof(double));
-  if (shift(lu.south, lu.north, 2 * (int)stride))
+  if (shift(lu.south, lu.north, 2 * (int)stride)) {
     for (int f = 0; f < 2; ++f)
       memcpy(faces + (size_t)f * size + (size_t)lu.nx * stride, lu.in + (size_t)f * stride, stride * sizeof(double));
+  }
   double sum = 0.0;
   for (int f = 0; f < 2; ++f) sum += sum_cells(faces + (size_t)f * size + 1, stride, x0, x1, y0, y1);
   free(faces);
@@ -531,9 +543,10 @@ static double face_across(int direction, int global, int low, int high) {
   if (here < 0 || here >= (direction == 0 ? lu.nx : lu.ny)) return 0.0;
   size_t stride = (size_t)points + 1;
   double* face = app_allocate(stride * (size_t)lu.nz, sizeof(double));
-  for (int z = 0; z < lu.nz; ++z)
+  for (int z = 0; z < lu.nz; ++z) {
     for (int p = 0; p < points; ++p)
       face[(size_t)z * stride + p] = direction == 0 ? pressure(here, p, z) : pressure(p, here, z);
+  }
   for (int z = 0; z < lu.nz; ++z) lu.out[z] = face[(size_t)z * stride];
   if (shift(along == 0 ? lu.south : lu.east, along == 0 ? lu.north : lu.west, lu.nz))
     for (int z = 0; z < lu.nz; ++z) face[(size_t)z * stride + points] = lu.in[z];

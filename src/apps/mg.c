@@ -185,9 +185,10 @@ static size_t mg_layer(const struct mg_level* g, double* restrict field, int axi
 
 /* Posts the receives from below and above. Tags say the axis and the direction of travel. */
 static void mg_post(const struct mg_level* g, int axis, MPI_Request requests[2]) {
-  for (int side = 0; side < 2; ++side)
+  for (int side = 0; side < 2; ++side) {
     MPI_Irecv(mg.buffer[side], (int)mg.capacity, MPI_DOUBLE, g->peer[axis][side], 2 * axis + side, MPI_COMM_WORLD,
               &requests[side]);
+  }
 }
 
 /* Sends a buffer of so many doubles up (side 1) or down (side 0). */
@@ -254,17 +255,19 @@ static void mg_residual(const struct mg_level* g, const double* restrict u, cons
   const double centre = -8.0 / 3.0, edge = 1.0 / 6.0, corner = 1.0 / 12.0;
   const size_t length = g->m[0], plane = length * g->m[1];
   double near[MG_ROW], far[MG_ROW];
-  for (int k = 1; k <= g->n[2]; ++k)
+  for (int k = 1; k <= g->n[2]; ++k) {
     for (int j = 1; j <= g->n[1]; ++j) {
       const size_t at = (size_t)k * plane + (size_t)j * length;
       const double* restrict row = u + at, *right = v + at;
       double* out = r + at;
       mg_row_sums(row, length, plane, near, far);
 #pragma GCC ivdep
-      for (size_t i = 1; i < length - 1; ++i)
+      for (size_t i = 1; i < length - 1; ++i) {
         out[i] = right[i] - centre * row[i] - edge * (far[i] + near[i - 1] + near[i + 1]) -
                  corner * (far[i - 1] + far[i + 1]);
+      }
     }
+  }
 }
 
 /* u += S r on the own points. The weight of S for the corners is zero. */
@@ -272,16 +275,18 @@ static void mg_smooth(const struct mg_level* g, const double* restrict r, double
   const double centre = mg.weights[0], face = mg.weights[1], edge = mg.weights[2];
   const size_t length = g->m[0], plane = length * g->m[1];
   double near[MG_ROW], far[MG_ROW];
-  for (int k = 1; k <= g->n[2]; ++k)
+  for (int k = 1; k <= g->n[2]; ++k) {
     for (int j = 1; j <= g->n[1]; ++j) {
       const size_t at = (size_t)k * plane + (size_t)j * length;
       const double* restrict row = r + at;
       double* restrict out = u + at;
       mg_row_sums(row, length, plane, near, far);
-      for (size_t i = 1; i < length - 1; ++i)
+      for (size_t i = 1; i < length - 1; ++i) {
         out[i] +=
             centre * row[i] + face * (row[i - 1] + row[i + 1] + near[i]) + edge * (far[i] + near[i - 1] + near[i + 1]);
+      }
     }
+  }
 }
 
 /* The restriction of `fine`, with weights 1/2, 1/4, 1/8, 1/16, on the own points of the coarse level. As the weights
@@ -291,7 +296,7 @@ static void mg_restrict(const struct mg_level* f, const double* restrict fine, c
   const size_t length = f->m[0], plane = length * f->m[1];
   const size_t step_x = f->halved[0] ? 2 : 1, step_y = f->halved[1] ? 2 : 1, step_z = f->halved[2] ? 2 : 1;
   double near[MG_ROW], far[MG_ROW], sum[MG_ROW];
-  for (size_t k = 1; k <= (size_t)c->n[2]; ++k)
+  for (size_t k = 1; k <= (size_t)c->n[2]; ++k) {
     for (size_t j = 1; j <= (size_t)c->n[1]; ++j) {
       const double* restrict row = fine + step_z * k * plane + step_y * j * length;
       double* restrict out = coarse + (k * c->m[1] + j) * c->m[0];
@@ -303,6 +308,7 @@ static void mg_restrict(const struct mg_level* f, const double* restrict fine, c
         out[1] = sum[1] + 0.5 * (sum[0] + sum[2]);
       }
     }
+  }
 }
 
 /* The two coarse indices whose mean a fine index takes; the same one twice if it lies on a coarse point. */
@@ -316,7 +322,7 @@ static inline void mg_prolong(const struct mg_level* c, const double* restrict c
                               double* restrict fine, const int add) {
   const size_t length = c->m[0];
   double sum[MG_ROW];
-  for (size_t k = 0; k < f->m[2]; ++k)
+  for (size_t k = 0; k < f->m[2]; ++k) {
     for (size_t j = 0; j < f->m[1]; ++j) {
       size_t j_low, j_high, k_low, k_high;
       mg_parents(j, f->halved[1], &j_low, &j_high);
@@ -338,6 +344,7 @@ static inline void mg_prolong(const struct mg_level* c, const double* restrict c
         for (size_t i = 0; i < 3; ++i) out[i] = add ? out[i] + values[i] : values[i];
       }
     }
+  }
 }
 
 /* The root mean square of a field over all points of the finest level, and its largest absolute value, on every rank.
@@ -346,7 +353,7 @@ static double mg_norm(const double* restrict field, double* largest) {
   const struct mg_level* g = &mg.levels[mg.top];
   const size_t n = (size_t)g->n[0];
   double row_sums[MG_ROW] = {0}, row_most[MG_ROW] = {0}, sum = 0, most = 0, sums = 0;
-  for (int k = 1; k <= g->n[2]; ++k)
+  for (int k = 1; k <= g->n[2]; ++k) {
     for (int j = 1; j <= g->n[1]; ++j) {
       const double* restrict row = field + ((size_t)k * g->m[1] + (size_t)j) * g->m[0] + 1;
       for (size_t i = 0; i < n; ++i) {
@@ -355,6 +362,7 @@ static double mg_norm(const double* restrict field, double* largest) {
         row_most[i] = size > row_most[i] ? size : row_most[i];
       }
     }
+  }
   for (size_t i = 0; i < n; ++i) {
     sum += row_sums[i];
     most = row_most[i] > most ? row_most[i] : most;
@@ -390,7 +398,7 @@ static void mg_right_side(int charges) {
     lists[0][i] = (struct mg_point){.value = -1}; /* no number is so small or so large */
     lists[1][i] = (struct mg_point){.value = 2};
   }
-  for (int k = first[2]; k < first[2] + g->n[2]; ++k)
+  for (int k = first[2]; k < first[2] + g->n[2]; ++k) {
     for (int j = first[1]; j < first[1] + g->n[1]; ++j) {
       uint64_t state = random_after(314159265, (uint64_t)first[0] + side * ((uint64_t)j + side * (uint64_t)k));
       for (int i = first[0]; i < first[0] + g->n[0]; ++i) {
@@ -399,9 +407,10 @@ static void mg_right_side(int charges) {
         if (point.value < lists[1][MG_CHARGES - 1].value) mg_insert(lists[1], point, -1);
       }
     }
+  }
   memset(mg.v, 0, g->m[0] * g->m[1] * g->m[2] * sizeof *mg.v);
   int next[2] = {0, 0};
-  for (int charge = 0; charge < charges; ++charge)
+  for (int charge = 0; charge < charges; ++charge) {
     for (int sign = 0; sign < 2; ++sign) { /* 0: the largest, 1: the smallest */
       struct mg_point own = lists[sign][next[sign]];
       double best = own.value;
@@ -417,6 +426,7 @@ static void mg_right_side(int charges) {
       mg.v[x + g->m[0] * (y + g->m[1] * ((size_t)(winner[3] - first[2]) + 1))] = sign ? -1 : 1;
       next[sign] += next[sign] < MG_CHARGES - 1;
     }
+  }
   mg_exchange(g, mg.v);
   MPI_Barrier(MPI_COMM_WORLD);
 }

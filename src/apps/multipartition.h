@@ -153,11 +153,12 @@ static void grid_make(struct grid* grid, int n, double dt) {
       if (cell->at[d] < side - 1) grid->halo_words[d][1] += face;
     }
   }
-  for (int d = 0; d < 3 && side > 1; ++d)
+  for (int d = 0; d < 3 && side > 1; ++d) {
     for (int e = 0; e < 2; ++e)
       for (int b = 0; b < 2; ++b) grid->halo[d][e][b] = app_allocate((size_t)grid->halo_words[d][e], sizeof(double));
+  }
 
-  grid->weights = app_allocate((size_t)(15 * n), sizeof(double));
+  grid->weights = app_allocate(15 * (size_t)n, sizeof(double));
   for (int d = 0; d < 3; ++d) {
     double diffusion = flow_diffusion(d + 1) * grid->t1;
     const double second[5] = {0, diffusion, -2 * diffusion, diffusion, 0};
@@ -173,7 +174,7 @@ static void grid_make(struct grid* grid, int n, double dt) {
 static size_t grid_copy_box(const struct grid* grid, const struct cell* cell, const int from[3], const int to[3],
                             double* message, int back) {
   size_t words = 0, length = (size_t)(to[0] - from[0]);
-  for (int k = from[2]; k < to[2]; ++k)
+  for (int k = from[2]; k < to[2]; ++k) {
     for (int j = from[1]; j < to[1]; ++j) {
       double* u = cell->u + grid_at(grid, FLOW_UNKNOWNS, k, j) + from[0];
       for (int m = 0; m < FLOW_UNKNOWNS; ++m, u += grid->row, words += length) {
@@ -189,6 +190,7 @@ static size_t grid_copy_box(const struct grid* grid, const struct cell* cell, co
         }
       }
     }
+  }
   return words;
 }
 
@@ -211,16 +213,19 @@ static void grid_exchange(const struct grid* grid) {
   MPI_Request requests[12];
   MPI_Status statuses[12];
   int count = 0;
-  for (int d = 0; d < 3; ++d) /* a message is tagged by the side of its sender */
-    for (int end = 0; end < 2; ++end)
+  for (int d = 0; d < 3; ++d) { /* a message is tagged by the side of its sender */
+    for (int end = 0; end < 2; ++end) {
       MPI_Irecv(grid->halo[d][end][1], grid->halo_words[d][end], MPI_DOUBLE, grid->neighbour[d][end], 2 * d + !end,
                 grid->halo_group, &requests[count++]);
-  for (int d = 0; d < 3; ++d)
+    }
+  }
+  for (int d = 0; d < 3; ++d) {
     for (int end = 0; end < 2; ++end) {
       grid_copy_faces(grid, d, end, 0);
       MPI_Isend(grid->halo[d][end][0], grid->halo_words[d][end], MPI_DOUBLE, grid->neighbour[d][end], 2 * d + end,
                 grid->halo_group, &requests[count++]);
     }
+  }
   MPI_Waitall(count, requests, statuses);
   for (int d = 0; d < 3; ++d)
     for (int end = 0; end < 2; ++end) grid_copy_faces(grid, d, end, 1);
@@ -233,8 +238,8 @@ static void grid_fill(const struct grid* grid, const struct cell* cell, int exac
     from[d] = exact && cell->at[d] > 0 ? -GRID_HALO : 0;
     to[d] = cell->size[d] + (exact && cell->at[d] < grid->side - 1 ? GRID_HALO : 0);
   }
-  for (int k = from[2]; k < to[2]; ++k)
-    for (int j = from[1]; j < to[1]; ++j)
+  for (int k = from[2]; k < to[2]; ++k) {
+    for (int j = from[1]; j < to[1]; ++j) {
       for (int i = from[0]; i < to[0]; ++i) {
         double u[FLOW_UNKNOWNS];
         int x = cell->start[0] + i, y = cell->start[1] + j, z = cell->start[2] + k;
@@ -245,6 +250,8 @@ static void grid_fill(const struct grid* grid, const struct cell* cell, int exac
         }
         for (int m = 0; m < FLOW_UNKNOWNS; ++m) cell->u[grid_at(grid, FLOW_UNKNOWNS, k, j) + m * grid->row + i] = u[m];
       }
+    }
+  }
 }
 
 static void grid_first_guess(const struct grid* grid) {
@@ -294,7 +301,7 @@ FLOW_INLINE void grid_add_one(int m, int direction, int count, const double* u, 
                               double sides, double viscous, double sign, double scale, const double* start, double* r) {
   const double own = m == direction ? viscous * (4.0 / 3.0) : viscous, sixth = viscous / 6.0;
   const double *w = v + direction * row, *pressure = v + VALUE_PRESSURE * row;
-  const double* potential = v + (m == 4 ? (int)VALUE_HEAT : m) * row; /* for m = 0 there is none */
+  const double* potential = v + (m == 4 ? VALUE_HEAT : m) * row; /* for m = 0 there is none */
   u += m * row;
   const double* carried = u + (direction - m) * row;
 #pragma GCC ivdep
@@ -361,12 +368,14 @@ static void grid_force(const struct grid* grid) {
     const struct cell* cell = &grid->cells[c];
     grid_fill(grid, cell, 1);
     grid_residual(grid, cell, 1);
-    for (int k = cell->first[2]; k < cell->last[2]; ++k)
-      for (int j = cell->first[1]; j < cell->last[1]; ++j)
+    for (int k = cell->first[2]; k < cell->last[2]; ++k) {
+      for (int j = cell->first[1]; j < cell->last[1]; ++j) {
         for (int m = 0; m < FLOW_UNKNOWNS; ++m) {
           ptrdiff_t at = grid_at(grid, FLOW_UNKNOWNS, k, j) + m * grid->row + cell->first[0];
           memcpy(cell->forcing + at, cell->r + at, (size_t)(cell->last[0] - cell->first[0]) * sizeof(double));
         }
+      }
+    }
   }
 }
 
@@ -376,7 +385,7 @@ static void grid_norm(const struct grid* grid, int error, double norm[FLOW_UNKNO
   double sums[FLOW_UNKNOWNS] = {0}, n = grid->n - 2;
   for (int c = 0; c < grid->side; ++c) {
     const struct cell* cell = &grid->cells[c];
-    for (int k = cell->first[2]; k < cell->last[2]; ++k)
+    for (int k = cell->first[2]; k < cell->last[2]; ++k) {
       for (int j = cell->first[1]; j < cell->last[1]; ++j) {
         ptrdiff_t at = grid_at(grid, FLOW_UNKNOWNS, k, j);
         for (int i = cell->first[0]; i < cell->last[0]; ++i) {
@@ -389,6 +398,7 @@ static void grid_norm(const struct grid* grid, int error, double norm[FLOW_UNKNO
           }
         }
       }
+    }
   }
   MPI_Allreduce(sums, norm, FLOW_UNKNOWNS, MPI_DOUBLE, MPI_SUM, grid->setup_group);
   for (int m = 0; m < FLOW_UNKNOWNS; ++m) norm[m] = sqrt(norm[m] / (n * n * n));

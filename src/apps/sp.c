@@ -238,7 +238,7 @@ static void eliminate(const struct grid* grid, const struct plane* p) {
 
 static void substitute(const struct plane* p) {
   const ptrdiff_t component = p->component, pitch = work.pitch, width = p->width, row = p->row;
-  for (int q = p->last - 1; q >= p->first; --q)
+  for (int q = p->last - 1; q >= p->first; --q) {
     for (int m = 0; m < FLOW_UNKNOWNS; ++m) {
       const double* near = p->bands + (q + 2) * BANDS * pitch + (m < 3 ? 0 : m - 2) * 2 * pitch;
       const double* far = near + pitch;
@@ -246,13 +246,14 @@ static void substitute(const struct plane* p) {
 #pragma GCC ivdep
       for (ptrdiff_t t = 0; t < width; ++t) r[t] -= near[t] * r[t + row] + far[t] * r[t + 2 * row];
     }
+  }
 }
 
 /* Copies `count` rows of a plane from row q on, right-hand sides and (`bands`) bands too, to a message or back; without
  * a message the rows become zero. Returns the rest of the message. */
 static double* copy_rows(const struct plane* p, int q, int bands, double* message, int back) {
   size_t bytes = (size_t)p->width * sizeof(double);
-  for (int e = 0; e < 2; ++e)
+  for (int e = 0; e < 2; ++e) {
     for (int m = bands ? -BANDS : 0; m < FLOW_UNKNOWNS; ++m) {
       double* row = m < 0 ? p->bands + (q + e + 2) * BANDS * work.pitch + (m + BANDS) * work.pitch
                           : p->r + (q + e) * p->row + m * p->component;
@@ -267,6 +268,7 @@ static double* copy_rows(const struct plane* p, int q, int bands, double* messag
       }
       message += p->width;
     }
+  }
   return message;
 }
 
@@ -277,7 +279,7 @@ FLOW_INLINE void turn(double* field, ptrdiff_t line, double* turned, int compone
   const ptrdiff_t pitch = work.pitch;
   turned += component * pitch;
   int t = 0;
-  for (; t + 4 <= width; t += 4)
+  for (; t + 4 <= width; t += 4) {
     for (int q = first; q < last; ++q) {
       double *a = field + t * line + q, *b = turned + q * components * pitch + t;
       for (int lane = 0; lane < 4; ++lane) {
@@ -288,7 +290,8 @@ FLOW_INLINE void turn(double* field, ptrdiff_t line, double* turned, int compone
         }
       }
     }
-  for (; t < width; ++t)
+  }
+  for (; t < width; ++t) {
     for (int q = first; q < last; ++q) {
       double *a = field + t * line + q, *b = turned + q * components * pitch + t;
       if (back) {
@@ -297,6 +300,7 @@ FLOW_INLINE void turn(double* field, ptrdiff_t line, double* turned, int compone
         *b = *a;
       }
     }
+  }
 }
 
 /* Right-hand sides of the x lines of plane k to the work array or back. */
@@ -377,9 +381,10 @@ static void solve(const struct grid* grid, int d) {
       if (d == 0) {
         double* values = cell->values + grid_at(grid, VALUES, outer, cell->first[1]);
         const int kept[3] = {VALUE_INVERSE, VALUE_VELOCITY, VALUE_SPEED};
-        for (int m = 0; m < 3; ++m)
+        for (int m = 0; m < 3; ++m) {
           turn(values + kept[m] * grid->row, VALUES * grid->row, work.beside + 3 * work.pitch, 3, m, p.first - 1,
                p.last + 1, p.width, 0);
+        }
         turn_lines(grid, cell, &p, outer, 0);
       }
       in = copy_rows(&p, p.first - 2, 1, in, 1);
@@ -392,9 +397,10 @@ static void solve(const struct grid* grid, int d) {
         if (d == 0) turn_lines(grid, cell, &p, outer, 1);
       }
     }
-    if (!ends)
+    if (!ends) {
       MPI_Isend(work.forward[0], face_words(cell, d, FORWARD), MPI_DOUBLE, grid->neighbour[d][1], 2 * d,
                 grid->solve_group, &requests[1]);
+    }
   }
   for (int stage = side - 1; stage >= 0; --stage) {
     const struct cell* cell = &grid->cells[slice[stage]];
@@ -410,9 +416,10 @@ static void solve(const struct grid* grid, int d) {
         out = finish(grid, cell, &p, outer, out);
       }
     }
-    if (stage > 0)
+    if (stage > 0) {
       MPI_Isend(work.backward[0], face_words(cell, d, BACKWARD), MPI_DOUBLE, grid->neighbour[d][0], 2 * d + 1,
                 grid->solve_group, &requests[1]);
+    }
   }
 }
 

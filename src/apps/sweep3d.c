@@ -171,8 +171,8 @@ static void set_up(struct domain* domain, struct deck* deck) {
 
   int third = (deck->it + 1) / 3; /* the source fills the third in the middle */
   int first_i = first_of(deck->it, deck->columns, column), first_j = first_of(deck->jt, deck->rows, line);
-  for (int k = 0; k < domain->kt; ++k)
-    for (int j = 0; j < domain->jt; ++j)
+  for (int k = 0; k < domain->kt; ++k) {
+    for (int j = 0; j < domain->jt; ++j) {
       for (int i = 0; i < domain->it; ++i) {
         size_t cell = ((size_t)k * (size_t)domain->jt + (size_t)j) * (size_t)domain->row + (size_t)i;
         int gi = first_i + i, gj = first_j + j;
@@ -181,6 +181,8 @@ static void set_up(struct domain* domain, struct deck* deck) {
         domain->total[cell] = total_cross_section;
         domain->external[cell] = inside ? external_source : 0.0;
       }
+    }
+  }
 }
 
 /* A row of cells along i, and all that a group of angles reads and writes there. */
@@ -229,13 +231,15 @@ static inline __attribute__((always_inline)) void march(const struct line* line,
   double flow[GROUP];
   for (int m = 0; m < count; ++m) flow[m] = face[m][line->up ? 0 : cells];
   if (line->up) {
-    for (int i = 0; i < cells; ++i)
+    for (int i = 0; i < cells; ++i) {
 #pragma GCC unroll 3
       for (int m = 0; m < count; ++m) face[m][i + 1] = flow[m] = start[m][i] + slope[m][i] * flow[m];
+    }
   } else {
-    for (int i = cells - 1; i >= 0; --i)
+    for (int i = cells - 1; i >= 0; --i) {
 #pragma GCC unroll 3
       for (int m = 0; m < count; ++m) face[m][i] = flow[m] = start[m][i] + slope[m][i] * flow[m];
+    }
   }
 }
 
@@ -377,9 +381,11 @@ static int sweep_block(struct domain* domain, const struct deck* deck, const int
   struct work* work = domain->work;
   struct line line = {.cells = it, .row = domain->row, .up = signs[0] > 0, .flow_k_step = plane, .work = work};
   for (int kk = 0; kk < planes; ++kk) {
-    const size_t k = (size_t)(first_k + signs[2] * kk);
-    for (int m = 0; m < mmi; ++m)
-      memcpy(work->flow_j[m], domain->face_j + (size_t)(m * mk + kk) * (size_t)it, (size_t)it * sizeof(double));
+    const int above = first_k + signs[2] * kk;
+    const size_t k = (size_t)above, line_bytes = (size_t)it * sizeof(double);
+    double* const face_j = domain->face_j + (size_t)kk * (size_t)it;
+    const size_t next_j = (size_t)mk * (size_t)it;
+    for (int m = 0; m < mmi; ++m) memcpy(work->flow_j[m], face_j + (size_t)m * next_j, line_bytes);
     for (int jj = 0; jj < jt; ++jj) {
       const size_t j = (size_t)(signs[1] > 0 ? jj : jt - 1 - jj), at = k * (size_t)jt + j;
       line.total = domain->total + at * row;
@@ -400,8 +406,7 @@ static int sweep_block(struct domain* domain, const struct deck* deck, const int
         for (int g = 0; g < group; ++g) face_i[(size_t)g * next] = work->face[g][i_out];
       }
     }
-    for (int m = 0; m < mmi; ++m)
-      memcpy(domain->face_j + (size_t)(m * mk + kk) * (size_t)it, work->flow_j[m], (size_t)it * sizeof(double));
+    for (int m = 0; m < mmi; ++m) memcpy(face_j + (size_t)m * next_j, work->flow_j[m], line_bytes);
   }
   return fixed;
 }
@@ -521,11 +526,12 @@ static void sum_balance(const struct domain* domain, double balance[8]) {
   const size_t row = (size_t)domain->row, rows = (size_t)domain->kt * (size_t)domain->jt;
   const double volume = domain->width[0] * domain->width[1] * domain->width[2];
   double mine[8] = {0};
-  for (size_t r = 0; r < rows; ++r)
+  for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < (size_t)domain->it; ++i) {
       mine[0] += domain->external[r * row + i] * volume;
       mine[1] += (domain->total[r * row + i] - scattering[0]) * domain->flux[r * MOMENTS * row + i] * volume;
     }
+  }
   memcpy(mine + 2, domain->leakage, sizeof domain->leakage);
   for (int n = 0; n < 8; ++n) MPI_Allreduce(&mine[n], &balance[n], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }

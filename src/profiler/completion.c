@@ -48,10 +48,11 @@ static inline uint64_t finish(int call, struct transfer* transfer, const MPI_Sta
                               uint64_t begin, uint64_t end) {
   const struct transfer was = completed(transfer, was_done);
   if (was.handle == 0) return 0;
-  if (UNLIKELY(profiler.tracing))
+  if (UNLIKELY(profiler.tracing)) {
     trace(call, was.communicator,
           was.peer == PEER_ANY && status != NULL ? peer_of(was.communicator, status->MPI_SOURCE) : was.peer,
           was.tag == MPI_ANY_TAG && status != NULL ? status->MPI_TAG : was.tag, was.bytes, begin, end, was.number);
+  }
   return was.bytes;
 }
 
@@ -60,9 +61,10 @@ static void finish_all(int call, struct waited* waited, const int* which, int so
                        uint64_t end) {
   uint64_t bytes = 0;
   if (!lock_profile()) return;
-  for (int i = 0; waited->handles != NULL && i < some; ++i)
+  for (int i = 0; waited->handles != NULL && i < some; ++i) {
     bytes += finish(call, find_transfer(waited->handles[which != NULL ? which[i] : i]),
                     waited->statuses != NULL ? &waited->statuses[i] : NULL, was_done, begin, end);
+  }
   count(call, 0, PEER_NONE, bytes, begin, end);
   unlock_profile();
 }
@@ -124,8 +126,8 @@ static inline int test_some(int many, MPI_Request* requests, int* some, int* ind
     struct waited waited;                                                                               \
     if (begin != 0) remember(&waited, number, request_list, given, ignored);                            \
     MPI_Status* const seen = begin != 0 && waited.statuses != NULL ? waited.statuses : given;           \
-    int done = 0;                                                                                       \
-    int result = begin != 0 ? tested : MPI_SUCCESS;                                                     \
+    int done = 0, result = MPI_SUCCESS;                                                                 \
+    if (begin != 0) result = tested;                                                                    \
     if (result == MPI_SUCCESS && !done) result = real;                                                  \
     if (begin != 0) {                                                                                   \
       const uint64_t end = returned();                                                                  \

@@ -83,9 +83,10 @@ WRAPPER(Sendrecv)(IN void* out, COUNT out_count, MPI_Datatype out_type, int to, 
   MPI_Status* const seen = begin != 0 && status == MPI_STATUS_IGNORE ? &own : status;
   const int result =
       REAL(Sendrecv)(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag, comm, seen);
-  if (counts(begin, result))
+  if (counts(begin, result)) {
     both_ways(CALL_Sendrecv, out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag, comm, seen,
               begin, returned());
+  }
   leave();
   return result;
 }
@@ -96,9 +97,10 @@ WRAPPER(Sendrecv_replace)(void* buffer, COUNT elements, MPI_Datatype type, int t
   MPI_Status own;
   MPI_Status* const seen = begin != 0 && status == MPI_STATUS_IGNORE ? &own : status;
   const int result = REAL(Sendrecv_replace)(buffer, elements, type, to, out_tag, from, in_tag, comm, seen);
-  if (counts(begin, result))
+  if (counts(begin, result)) {
     both_ways(CALL_Sendrecv_replace, buffer, elements, type, to, out_tag, buffer, elements, type, from, in_tag, comm,
               seen, begin, returned());
+  }
   leave();
   return result;
 }

@@ -183,11 +183,11 @@ void profiler_add_transfer(const struct transfer* transfer) HIDDEN;
 void profiler_drop_transfer(struct transfer* transfer) HIDDEN;
 
 /* A handle as a number, which is never 0. */
-#define BITS_OF(handle)                          \
-  ({                                             \
-    uintptr_t bits_ = 0;                         \
-    memcpy(&bits_, &(handle), sizeof((handle))); \
-    bits_;                                       \
+#define BITS_OF(handle)                                    \
+  ({                                                       \
+    uintptr_t bits_ = 0;                                   \
+    memcpy(&bits_, &(handle), sizeof(__typeof__(handle))); \
+    bits_;                                                 \
   })
 static inline uintptr_t comm_bits(MPI_Comm comm) { return BITS_OF(comm); }
 static inline uintptr_t type_bits(MPI_Datatype type) { return BITS_OF(type); }

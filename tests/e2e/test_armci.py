@@ -172,9 +172,7 @@ def test_every_block_arrives_however_armci_makes_a_strided_transfer(
 ) -> None:
     name = need(armci, library)
     variants = [f"{name}:strided={method},transport=shm" for method in ("DIRECT", "IOV")]
-    patterns = [
-        f"strided:{one}" for one in ("block=64,stride=200", "direction=get,block=8,stride=8", "in_flight=5")
-    ]
+    patterns = [f"strided:{one}" for one in ("block=64,stride=200", "direction=get,stride=8", "in_flight=5")]
     done = armci.run(
         tmp_path / "run.jsonl",
         *variants,

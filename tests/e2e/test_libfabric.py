@@ -97,6 +97,10 @@ def test_datagrams_are_lossy_numbered_and_bounded(measure: Runner) -> None:
     said = facts(done)
     assert said["provider"] == "udp"
     most = int(said["max_msg_size"]) - 16
+    (opened,) = done.of("variant")
+    promises = opened["promises"]
+    assert (promises["lossy"], promises["unordered"], promises["max_message_bytes"]) == (True, True, most)
+    assert promises["max_inline_bytes"] == most, "the provider injects whole datagrams"
     assert {s["reason"] for s in done.of("skipped", pattern="pingpong")} == {
         f"the largest message of this variant is {most} bytes"
     }

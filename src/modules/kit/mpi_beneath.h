@@ -161,9 +161,9 @@ struct mpi_beneath {
   int (*identify)(struct library* l, const char* text); /* as in mpi/library/mpi_family.h */
   int (*through)(const struct library* l, int transport, int windows);
   /* The variables by which FOUND_SHM or FOUND_TCP carries messages and windows. */
-  void (*carry)(const struct library* l, int transport, put_variable* put, void* to);
+  void (*carry)(const struct library* l, int transport, put_variable* set, void* to);
   /* Those by which a waiting rank yields its processor, or keeps it. */
-  void (*yield)(const struct library* l, int yields, put_variable* put, void* to);
+  void (*yield)(const struct library* l, int yields, put_variable* set, void* to);
 };
 
 #endif

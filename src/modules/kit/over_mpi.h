@@ -64,23 +64,23 @@ static inline __attribute__((cold)) np_status om_failed(struct om_mpi* m, int co
 
 /* Which library this is, by its words for itself: of the first of these families that knows them, "Open MPI 4.1.4" as
  * mpi@NAME has it; else the beginning of what it says. MPI need not run. */
-static inline void om_identify(struct om_mpi* m, const struct mpi_beneath* families) {
+static inline void om_identify(struct om_mpi* m, const struct mpi_beneath* served) {
   struct library* const l = &m->library;
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
   int length = 0;
   memset(l, 0, sizeof *l);
   MPI_Get_library_version(text, &length);
-  while (families->identify != NULL && !families->identify(l, text)) ++families;
-  m->family = families->identify == NULL ? NULL : families;
+  while (served->identify != NULL && !served->identify(l, text)) ++served;
+  m->family = served->identify == NULL ? NULL : served;
   if (m->family == NULL) snprintf(l->version, sizeof l->version, "%.*s", (int)strcspn(text, ",\n"), text);
-  l->major = atoi(l->version + strcspn(l->version, "0123456789"));
+  l->major = (int)strtol(l->version + strcspn(l->version, "0123456789"), NULL, 10);
 }
 
 /* "TITLE over Open MPI 4.1.4" */
-static inline const char* om_version(const char* title, const struct mpi_beneath* families) {
+static inline const char* om_version(const char* title, const struct mpi_beneath* served) {
   static char version[192];
   struct om_mpi m;
-  om_identify(&m, families);
+  om_identify(&m, served);
   snprintf(version, sizeof version, "%s over %s", title, m.library.version);
   return version;
 }
@@ -124,12 +124,12 @@ static inline void om_show_library(void) {
   }
 }
 
-/* Collective. MPI runs afterwards. families: of the libraries that this build serves. */
+/* Collective. MPI runs afterwards. served: the families of the libraries that this build serves. */
 static inline np_status om_begin(struct om_mpi* m, const np_context* context, int transport,
-                                 const struct mpi_beneath* families) {
+                                 const struct mpi_beneath* served) {
   int already = 0;
   m->context = context;
-  om_identify(m, families);
+  om_identify(m, served);
   const np_status status = om_choose(m, transport);
   if (status != NP_OK) return status;
   if (MPI_Initialized(&already) == MPI_SUCCESS && already) {

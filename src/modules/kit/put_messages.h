@@ -286,10 +286,11 @@ static inline np_status pm_queue_out(np_endpoint* e, struct pm_ends* m, int peer
                                      np_request* r) {
   struct pm_peer* const p = &m->peers[peer];
   pm_fill_request(m, r, peer, data, bytes, PM_QUEUED_OUT);
-  if (p->out == NULL)
+  if (p->out == NULL) {
     p->out = r;
-  else
+  } else {
     p->out_last->word[PM_NEXT] = (uint64_t)(uintptr_t)r;
+  }
   p->out_last = r;
   return pm_move_out(e, m, peer);
 }
@@ -298,10 +299,11 @@ static inline np_status pm_queue_in(np_endpoint* e, struct pm_ends* m, int peer,
                                     np_request* r) {
   struct pm_peer* const p = &m->peers[peer];
   pm_fill_request(m, r, peer, data, bytes, PM_QUEUED_IN);
-  if (p->in == NULL)
+  if (p->in == NULL) {
     p->in = r;
-  else
+  } else {
     p->in_last->word[PM_NEXT] = (uint64_t)(uintptr_t)r;
+  }
   p->in_last = r;
   if (p->in_unposted == NULL && r->word[PM_WHERE] == PM_NOT_POSTED) p->in_unposted = r;
   return pm_move_in(e, m, peer);
@@ -330,10 +332,11 @@ static inline np_status pm_send(np_endpoint* e, struct pm_ends* m, int peer, con
 static inline np_status pm_recv(np_endpoint* e, struct pm_ends* m, int peer, void* data, size_t bytes) {
   if (bytes <= m->eager && bytes <= m->cell && m->peers[peer].in == NULL) {
     for (uint64_t looks = 1; !pm_arrived(m, peer); ++looks) {
-      if (looks % 64 == 0 && m->nranks > 2)
+      if (looks % 64 == 0 && m->nranks > 2) {
         PM_TRY(pm_move_all(e, m));
-      else if (m->peers[peer].out != NULL)
+      } else if (m->peers[peer].out != NULL) {
         PM_TRY(pm_move_out(e, m, peer));
+      }
       PM_TRY(pm_pause(e, m, looks));
     }
     return pm_empty_cell(e, m, peer, data, bytes);

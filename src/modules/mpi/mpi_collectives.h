@@ -141,7 +141,7 @@ static np_status kept_collective(np_endpoint* e, const struct planned* plan, con
     const void* const source = p->data;                                                                         \
     void* const target = PLAIN(p->other);                                                                       \
     const int root = p->peer;                                                                                   \
-    (void)plan, (void)source, (void)target, (void)root, (void)n;                                                \
+    (void)e, (void)plan, (void)source, (void)target, (void)root, (void)n;                                       \
     return MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request);                                              \
   }                                                                                                             \
   static np_status kept_##name(np_endpoint* e, void* state, const void* source, void* target, np_request* to) { \

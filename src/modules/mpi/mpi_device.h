@@ -13,8 +13,10 @@
 
 /* Extensions of some libraries, NULL in all others: the first of MPICH and what is derived from it, the second of Open
  * MPI. MPICH has the second too, with an assertion that fails wherever assertions are compiled in. */
+/* NOLINTBEGIN(readability-identifier-naming): the names are theirs */
 extern int MPIX_GPU_query_support(int type, int* supported) __attribute__((weak));
 extern int MPIX_Query_cuda_support(void) __attribute__((weak));
+/* NOLINTEND(readability-identifier-naming) */
 enum { GPU_OF_CUDA = 0 }; /* MPICH's MPIX_GPU_SUPPORT_CUDA */
 
 /* Before MPI_Init: without a driver nothing has to be started. */

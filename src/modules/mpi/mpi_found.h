@@ -89,8 +89,9 @@ static inline void read_maps(struct found* found) {
   if (file == NULL) return;
   while (fgets(line, sizeof line, file) != NULL) {
     char rights[8] = "", path[256] = "";
-    unsigned long begin = 0, end = 0;
-    if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, rights, path) < 4) continue;
+    char* at = line;
+    const unsigned long begin = strtoul(at, &at, 16), end = *at == '-' ? strtoul(at + 1, &at, 16) : begin;
+    if (sscanf(at, " %7s %*s %*s %*s %255s", rights, path) < 2) continue;
     if (rights[1] != 'w' || rights[3] != 's') continue;
     if (strcmp(path, last) == 0 || strncmp(path, "/dev/", 5) != 0 || strncmp(path, "/dev/shm/", 9) == 0) {
       if (strcmp(path, last) == 0) continue;
@@ -103,9 +104,11 @@ static inline void read_maps(struct found* found) {
     }
     const char* name = strrchr(path, '/');
     name = name == NULL ? path : name + 1;
-    const size_t used = strlen(found->maps);
-    if (strstr(found->maps, name) == NULL && used + strlen(name) + 2 < sizeof found->maps) {
-      snprintf(found->maps + used, sizeof found->maps - used, "%s%s", used > 0 ? " " : "", name);
+    const size_t used = strlen(found->maps), length = strlen(name);
+    if (strstr(found->maps, name) == NULL && used + length + 2 < sizeof found->maps) {
+      char* const end_of_maps = found->maps + used;
+      if (used > 0) *end_of_maps = ' ';
+      memcpy(end_of_maps + (used > 0), name, length + 1);
     }
   }
   fclose(file);
@@ -117,7 +120,11 @@ static inline int64_t awake_ns(void) {
   FILE* const file = fopen("/proc/thread-self/schedstat", "r");
   unsigned long long wanted = 0;
   if (file != NULL) {
-    if (fscanf(file, "%*u %llu", &wanted) != 1) wanted = 0;
+    char text[96] = "", *at = text;
+    if (fgets(text, sizeof text, file) != NULL) {
+      (void)strtoull(at, &at, 10); /* that it ran */
+      wanted = strtoull(at, NULL, 10);
+    }
     fclose(file);
   }
   struct timespec t;
@@ -241,12 +248,16 @@ static np_status check_found(np_endpoint* e) {
 static np_status check_buffer(np_endpoint* e, const char* option, int has, const char* limit) {
   const int64_t asked = number_of(&e->settings, option);
   FILE* const file = asked > 0 ? fopen(limit, "r") : NULL;
-  long long most = INT64_MAX;
-  if (file != NULL && fscanf(file, "%lld", &most) != 1) most = INT64_MAX;
-  if (file != NULL) fclose(file);
+  char text[32] = "", *end = text;
+  if (file != NULL) {
+    if (fgets(text, sizeof text, file) == NULL) text[0] = '\0';
+    fclose(file);
+  }
+  long long most = strtoll(text, &end, 10);
+  if (end == text) most = INT64_MAX;
   if (asked < 8192 || asked > most || has == 2 * asked || e->found.transport != FOUND_TCP) return NP_OK;
   return fail(e->context, NP_USAGE, "%s was asked for %s=%s, but its socket has %d bytes where the kernel gives %lld",
-              e->library.version, option, text_of(&e->settings, option), has, (long long)(2 * asked));
+              e->library.version, option, text_of(&e->settings, option), has, 2 * (long long)asked);
 }
 
 static np_status check_buffers(np_endpoint* e) {

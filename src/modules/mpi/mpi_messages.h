@@ -15,7 +15,7 @@
  * before. */
 
 enum { TAG_THREADS = 16 }; /* that of thread t is this and t */
-_Static_assert(TAG_THREADS > TAG_CONTROL, "a thread's tag is none of the others");
+_Static_assert(TAG_THREADS - TAG_CONTROL > 0, "a thread's tag is none of the others");
 _Static_assert(TAG_THREADS + MOST_THREADS < 32767, "every MPI has tags up to there");
 
 static inline int of_thread(const np_endpoint* e, int peer) { return peer >= e->nranks; }

@@ -337,11 +337,12 @@ static const np_memory* const memories[] = {&symmetric_memory, NULL};
 #include <mpi.h>
 static const char* version(void) {
   static char text[64] = "OpenSHMEM of Open MPI";
+  static const char begins[] = "Open MPI v"; /* 4.1.4, package: ... */
   char said[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0, major = 0, minor = 0, release = 0;
-  if (MPI_Get_library_version(said, &length) == MPI_SUCCESS &&
-      sscanf(said, "Open MPI v%d.%d.%d", &major, &minor, &release) == 3) {
-    snprintf(text, sizeof text, "OpenSHMEM of Open MPI %d.%d.%d", major, minor, release);
+  int length = 0;
+  if (MPI_Get_library_version(said, &length) == MPI_SUCCESS && strncmp(said, begins, sizeof begins - 1) == 0) {
+    const char* const number = said + sizeof begins - 1;
+    snprintf(text, sizeof text, "OpenSHMEM of Open MPI %.*s", (int)strspn(number, "0123456789."), number);
   }
   return text;
 }

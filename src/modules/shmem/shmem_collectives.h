@@ -210,12 +210,13 @@ static np_status shmem_prepare_collective(np_endpoint* e, const np_collective_pl
   p->in_place = plan->in_place != 0;
   np_collective_call call = coll_barrier;
   np_status status = NP_OK;
-  if (plan->what == NP_ALLREDUCE)
+  if (plan->what == NP_ALLREDUCE) {
     status = plan_reduction(e, plan, p, &call);
-  else if (plan->what == NP_ALLTOALLS)
+  } else if (plan->what == NP_ALLTOALLS) {
     status = plan_apart(plan, p, &call);
-  else if (plan->what != NP_BARRIER)
+  } else if (plan->what != NP_BARRIER) {
     status = plan_mover(e, plan, p, &call);
+  }
   if (status != NP_OK) {
     if (status == NP_NO_MEMORY) e->broken = 1; /* ranks with room would wait in shmem_free */
     free(p);

@@ -21,11 +21,13 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Call through the address that the loader filled in, not through a stub. */
+/* NOLINTBEGIN(readability-redundant-parentheses): __typeof__ has them */
 extern __typeof__(shmem_putmem) shmem_putmem __attribute__((noplt));
 extern __typeof__(shmem_getmem) shmem_getmem __attribute__((noplt));
 extern __typeof__(shmem_quiet) shmem_quiet __attribute__((noplt));
 extern __typeof__(shmem_fence) shmem_fence __attribute__((noplt));
 extern __typeof__(shmem_uint64_p) shmem_uint64_p __attribute__((noplt));
+/* NOLINTEND(readability-redundant-parentheses) */
 
 /* The order of the enums is that of the choices. */
 enum { OP_CELLS, OP_PUT };
@@ -207,18 +209,20 @@ static inline np_status pm_put(np_endpoint* e, int peer, void* far, const void* 
 
 static inline np_status pm_order(np_endpoint* e, int peer) {
   (void)peer;
-  if (__builtin_expect(e->order == ORDER_FENCE, 1))
+  if (__builtin_expect(e->order == ORDER_FENCE, 1)) {
     shmem_fence();
-  else if (e->order == ORDER_QUIET)
+  } else if (e->order == ORDER_QUIET) {
     shmem_quiet();
+  }
   return NP_OK;
 }
 
 static inline np_status pm_word(np_endpoint* e, int peer, uint64_t* far, uint64_t value) {
-  if (__builtin_expect(e->flag == FLAG_P, 1))
+  if (__builtin_expect(e->flag == FLAG_P, 1)) {
     shmem_uint64_p(far, value, peer);
-  else
+  } else {
     shmem_ulong_atomic_set(far, value, peer);
+  }
   return NP_OK;
 }
 
@@ -226,10 +230,11 @@ static inline np_status pm_word(np_endpoint* e, int peer, uint64_t* far, uint64_
  * function of its own that all its waits call. */
 extern void opal_progress(void) __attribute__((weak));
 static inline void pm_progress(np_endpoint* e) {
-  if (opal_progress != NULL)
+  if (opal_progress != NULL) {
     opal_progress();
-  else
+  } else {
     (void)shmem_uint64_test((uint64_t*)(void*)e->control.block, SHMEM_CMP_EQ, UINT64_MAX);
+  }
 }
 
 static inline void* pm_far(np_endpoint* e, const struct pm_ends* m, int peer, size_t offset) {

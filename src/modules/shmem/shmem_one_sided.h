@@ -39,19 +39,21 @@ static inline char* far_of(const np_region* region, size_t offset) {
 
 static np_status shmem_put_bytes(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
                                  size_t bytes) {
-  if (UNLIKELY(e->nbi))
+  if (UNLIKELY(e->nbi)) {
     shmem_putmem_nbi(far_of(target, offset), source, bytes, peer);
-  else
+  } else {
     shmem_putmem(far_of(target, offset), source, bytes, peer);
+  }
   return NP_OK;
 }
 
 static np_status shmem_get_bytes(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset,
                                  size_t bytes) {
-  if (UNLIKELY(e->nbi))
+  if (UNLIKELY(e->nbi)) {
     shmem_getmem_nbi(target, far_of(source, offset), bytes, peer);
-  else
+  } else {
     shmem_getmem(target, far_of(source, offset), bytes, peer);
+  }
   return NP_OK;
 }
 

@@ -96,9 +96,9 @@ static void find_mapping(const void* memory, char* name, size_t bytes) {
   char line[1024];
   name[0] = '\0';
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    unsigned long long begin = 0, end = 0;
-    char rights[8] = "", path[512] = "";
-    if (sscanf(line, "%llx-%llx %7s %*s %*s %*s %511s", &begin, &end, rights, path) < 3) continue;
+    char rights[8] = "", path[512] = "", *at = line;
+    const unsigned long long begin = strtoull(at, &at, 16), end = *at == '-' ? strtoull(at + 1, &at, 16) : begin;
+    if (sscanf(at, " %7s %*s %*s %*s %511s", rights, path) < 1) continue;
     if ((uintptr_t)memory < begin || (uintptr_t)memory >= end || rights[3] != 's') continue;
     snprintf(name, bytes, "%.100s", path);
   }

@@ -12,15 +12,15 @@ static int intel_identify(struct library* l, const char* text) {
   return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");
 }
 
-static void intel_carry(const struct library* l, int transport, put_variable* put, void* to) {
+static void intel_carry(const struct library* l, int transport, put_variable* set, void* to) {
   (void)l;
-  put(to, "I_MPI_FABRICS", NULL, transport == FOUND_SHM ? "shm" : "ofi");
-  if (transport == FOUND_TCP) put(to, "FI_PROVIDER", NULL, "tcp");
+  set(to, "I_MPI_FABRICS", NULL, transport == FOUND_SHM ? "shm" : "ofi");
+  if (transport == FOUND_TCP) set(to, "FI_PROVIDER", NULL, "tcp");
 }
 
-static void intel_yield(const struct library* l, int yields, put_variable* put, void* to) {
+static void intel_yield(const struct library* l, int yields, put_variable* set, void* to) {
   (void)l;
-  put(to, "I_MPI_THREAD_YIELD", NULL, yields ? "2" : "0"); /* 2: sched_yield */
+  set(to, "I_MPI_THREAD_YIELD", NULL, yields ? "2" : "0"); /* 2: sched_yield */
 }
 
 /* Since 2019 all that it has besides its own shared memory is libfabric. Where memory is shared, that is libfabric's

@@ -31,26 +31,26 @@ static int mpich_without_ucx(const struct library* l) { return (l->built_with & 
 static int mpich_with_ofi(const struct library* l) { return (l->built_with & MPICH_OFI) != 0; }
 
 /* Ranks of one host leave its own shared memory for UCX, or for libfabric; tcp: for the TCP of these. */
-static void mpich_leave_memory(const struct library* l, int ucx, int tcp, put_variable* put, void* to) {
-  put(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "1");
+static void mpich_leave_memory(const struct library* l, int ucx, int tcp, put_variable* set, void* to) {
+  set(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "1");
   /* MPI_T reports this one as empty whatever it is, so it cannot be checked. */
-  if (!mpich_without_ucx(l) && mpich_with_ofi(l)) put(to, CVAR "CH4_NETMOD", NULL, ucx ? "ucx" : "ofi");
-  if (ucx && tcp) put(to, "UCX_TLS", NULL, "tcp,self");
-  if (!ucx && tcp) put(to, "FI_PROVIDER", NULL, "tcp");
+  if (!mpich_without_ucx(l) && mpich_with_ofi(l)) set(to, CVAR "CH4_NETMOD", NULL, ucx ? "ucx" : "ofi");
+  if (ucx && tcp) set(to, "UCX_TLS", NULL, "tcp,self");
+  if (!ucx && tcp) set(to, "FI_PROVIDER", NULL, "tcp");
 }
 
-static void mpich_carry(const struct library* l, int transport, put_variable* put, void* to) {
+static void mpich_carry(const struct library* l, int transport, put_variable* set, void* to) {
   if (transport == FOUND_SHM) {
-    put(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "0");
+    set(to, CVAR "NOLOCAL", CVAR "NOLOCAL", "0");
   } else {
-    mpich_leave_memory(l, !mpich_with_ofi(l), 1, put, to);
+    mpich_leave_memory(l, !mpich_with_ofi(l), 1, set, to);
   }
 }
 
 /* After so many polls; by default a thousand. 0 is never. */
-static void mpich_yield(const struct library* l, int yields, put_variable* put, void* to) {
+static void mpich_yield(const struct library* l, int yields, put_variable* set, void* to) {
   (void)l;
-  put(to, CVAR "POLLS_BEFORE_YIELD", CVAR "POLLS_BEFORE_YIELD", yields ? "1" : "0");
+  set(to, CVAR "POLLS_BEFORE_YIELD", CVAR "POLLS_BEFORE_YIELD", yields ? "1" : "0");
 }
 
 /* Device ch4 has its own shared memory and one network module, for messages and windows alike. */

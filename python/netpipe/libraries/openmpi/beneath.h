@@ -19,19 +19,19 @@ static const char* openmpi_shm(const struct library* l) { return l->major >= 5 ?
 
 /* Windows have components of their own, which do not follow those of messages: on one host they take shared memory
  * wherever they can, or UCX. */
-static void openmpi_windows(const char* which, put_variable* put, void* to) { put(to, MCA "osc", "osc", which); }
+static void openmpi_windows(const char* which, put_variable* set, void* to) { set(to, MCA "osc", "osc", which); }
 
-static void openmpi_carry(const struct library* l, int transport, put_variable* put, void* to) {
+static void openmpi_carry(const struct library* l, int transport, put_variable* set, void* to) {
   char btl[16];
   snprintf(btl, sizeof btl, "self,%s", transport == FOUND_SHM ? openmpi_shm(l) : "tcp");
-  put(to, MCA "pml", "pml", "ob1");
-  put(to, MCA "btl", "btl", btl);
-  openmpi_windows(transport == FOUND_SHM ? "^ucx" : "^sm,ucx", put, to);
+  set(to, MCA "pml", "pml", "ob1");
+  set(to, MCA "btl", "btl", btl);
+  openmpi_windows(transport == FOUND_SHM ? "^ucx" : "^sm,ucx", set, to);
 }
 
-static void openmpi_yield(const struct library* l, int yields, put_variable* put, void* to) {
+static void openmpi_yield(const struct library* l, int yields, put_variable* set, void* to) {
   (void)l;
-  put(to, MCA "mpi_yield_when_idle", "mpi_yield_when_idle", yields ? "1" : "0");
+  set(to, MCA "mpi_yield_when_idle", "mpi_yield_when_idle", yields ? "1" : "0");
 }
 
 /* From the components that it selected: its own report of them (hook/comm_method) reads the same variables. The control

