@@ -107,11 +107,7 @@ def pass_on(path: Path, at: int, to: int) -> int:
 
 
 def dies_with(parent: int, libc: ctypes.CDLL) -> None:
-    """In the new process: the kernel ends it when this program ends, however that happens. It is as nice as this
-    program: where each session has its own share of the processors, its session has to be told.
-    """
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    """In the new process: the kernel ends it when this program ends, however that happens."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(NO_GUEST)

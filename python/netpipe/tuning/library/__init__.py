@@ -5,11 +5,9 @@ of those that were set. A library that cannot be asked (too old, or it crashes) 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +17,8 @@ from netpipe.failure import Failure
 from netpipe.libraries import family_of
 from netpipe.libraries.starting.description import read
 from netpipe.libraries.tunables import Tunables
+from netpipe.tuning.library.apart import ANSWER_S, answer
 
-ANSWER_S = 20.0
 _LIBRARY = re.compile(r"=> (\S*/libmpi(?:_abi)?\.so\S*)")
 
 
@@ -44,19 +42,9 @@ class Library:
         if self.file is None or not variables:
             return {}
         names = {self.parameter(one): one for one in variables}
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "netpipe.tuning.library.asking", str(self.file), *names],
-                env={**os.environ, **(set_ or {})},
-                capture_output=True,
-                timeout=ANSWER_S,
-                check=False,
-                start_new_session=True,
-            )
-            answer = json.loads(done.stdout)
-        except (OSError, ValueError, subprocess.TimeoutExpired):
-            return {}
-        return {names[name]: one for name, one in answer.items() if name in names}
+        words = [str(self.file), *names]
+        found = answer("netpipe.tuning.library.asking", words, {**os.environ, **(set_ or {})}) or {}
+        return {names[name]: one for name, one in found.items() if name in names}
 
     def parameter(self, variable: str) -> str:
         """What MPI_T calls it."""

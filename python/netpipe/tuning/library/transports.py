@@ -14,11 +14,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-ANSWER_S = 20.0
+from netpipe.tuning.library.apart import answer
+
 # As the modules open them.
 UCP, LIBFABRIC = "libucp.so.0", "libfabric.so.1"
 EVERYTHING = {"UCX_TLS": "all", "UCX_NET_DEVICES": "all", "UCX_WARN_UNUSED_ENV_VARS": "n"}
@@ -60,19 +60,8 @@ def _some(option: str, values: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _asked(*words: str) -> list[str]:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, *words],
-            env={name: value for name, value in os.environ.items() if name != HIDES} | EVERYTHING,
-            capture_output=True,
-            timeout=ANSWER_S,
-            check=False,
-            start_new_session=True,
-        )
-        answer = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return []
-    return [str(one) for one in answer]
+    environment = {name: value for name, value in os.environ.items() if name != HIDES} | EVERYTHING
+    return [str(one) for one in answer(__name__, list(words), environment) or ()]
 
 
 def combinations(transports: Sequence[str]) -> list[str]:
