@@ -93,9 +93,8 @@ class Request:
     launcher: str | None = None  # srun or ssh; none: the library's own
     launcher_args: str | None = None
     remote_shell: str | None = None
-    defaults: Sequence[str] | None = (
-        None  # None: what the modules here say that a run without variants measures
-    )
+    # without variants; None: what the modules here say of themselves
+    defaults: Sequence[str] | None = None
     completes: Sequence[str] = ()  # `run` of the runs that lack these curves
 
 
