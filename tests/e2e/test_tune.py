@@ -444,6 +444,9 @@ def test_intel_mpi_says_which_rules_it_takes_and_they_reach_it(with_mpis: Mpis) 
     assert len(presets) > 8
     assert libs.read_back({variable: "2"})[variable] == ("not set", "2")
     assert libs.read_back({variable: str(len(presets) + 7)})[variable] == ("ignored by the library",) * 2
+    cells = {one.variable: str(one.most) for one in libs.tunables.parameters}
+    assert set(libs.ask(list(cells))) == set(cells)
+    assert libs.read_back(cells) == {name: ("not set", value) for name, value in cells.items()}
     made = libs.tunables.rules(  # type: ignore[misc]
         [Chosen("allreduce", 2, {8: "1", 1024: "2"}, {}, libs.version)], Path("/none")
     )

@@ -13,6 +13,7 @@ from netpipe.libraries.intel import presets
 from netpipe.libraries.lam import modules
 from netpipe.libraries.tunables import Chosen
 from netpipe.tuning.library import Library
+from netpipe.tuning.library.parameters import parameters
 from netpipe.tuning.search.variants import Changes, Start
 
 FAMILIES = {one.name: one for one in families()}
@@ -34,7 +35,10 @@ def library(family: str, programs: Path) -> Library:
 
 @pytest.fixture
 def intel(tmp_path: Path) -> Library:
-    said = 'case "$2" in *ALLREDUCE) echo "$2"; echo "    range: 0-3 ";; *) echo "no such variable";; esac'
+    presets = r"$2 \n  MPI Datatype:\n    MPI_CHAR\n  Description:\n    Which preset.\n    Arguments\n    range: 0-3 \n"
+    cells = r"$2 \n  MPI Datatype:\n    MPI_INT\n  Description:\n    The number of cells (per rank\n   ). \n"
+    other = r"Didn't find \"$2\" variable\n"
+    said = f'case "$2" in *ALLREDUCE) printf "{presets}";; *FWD_NUM) printf "{cells}";; *) printf "{other}";; esac'
     program(tmp_path, "impi_info", said)
     return library("intel", tmp_path)
 
@@ -51,6 +55,14 @@ def test_the_presets_of_intel_mpi_are_those_that_it_lists(intel: Library) -> Non
     found = intel.ask([ALLREDUCE, "I_MPI_ADJUST_NOTHING"])
     assert set(found) == {ALLREDUCE}
     assert found[ALLREDUCE]["choices"] == {f"preset {n}": n for n in range(4)}
+
+
+def test_a_parameter_whose_present_value_a_library_does_not_say_has_values_of_its_family(intel: Library) -> None:
+    (cells,) = (one for one in intel.tunables.parameters if one.variable.endswith("FWD_NUM"))
+    (knob,) = parameters(intel)
+    assert (knob.name, knob.values) == (cells.variable, tuple(map(str, cells.values)))
+    assert knob.help == "The number of cells (per rank)."
+    assert knob.transports == ("auto", "shm")
 
 
 def test_rules_of_intel_mpi_hold_for_the_sizes_and_ranks_that_were_measured() -> None:

@@ -13,7 +13,7 @@ from netpipe.libraries import Family, Header, family, launcher
 from netpipe.libraries.intel import presets
 from netpipe.libraries.mpich import Hydra
 from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, Setting
-from netpipe.libraries.tunables import Tunables
+from netpipe.libraries.tunables import Parameter, Tunables
 
 NO_PINNING = {"I_MPI_PIN": "0"}  # the worker pins itself
 PMI2_FOLDERS = (
@@ -90,6 +90,11 @@ family(
             known=f"{presets.ADJUST}BCAST",
             ask=presets.ask,
             read_back=presets.read_back,
+            parameters=(
+                # Intel MPI Developer Reference, "Shared Memory Control". Of neither it says the present value.
+                Parameter("I_MPI_SHM_CELL_FWD_SIZE", "auto|shm", 1024, 1 << 20, (16384, 131072, 524288)),
+                Parameter("I_MPI_SHM_CELL_FWD_NUM", "auto|shm", 4, 1024, (8, 32, 128)),
+            ),
             algorithm=lambda operation: f"{presets.ADJUST}{operation.upper()}",
             rules=presets.rules,
         ),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presets of Intel MPI's collectives: which there are, rules by size, and whether the library takes them.
+"""Presets of Intel MPI's collectives: which there are, rules by size, and whether the library takes them, and any other
+variable of it.
 
     I_MPI_ADJUST_ALLREDUCE="2:0-1024@4-4;5:1025-1048576@4-4"     preset, bytes and ranks, from and to
 
@@ -26,6 +27,7 @@ ANSWER_S = 20.0
 MOST_PRESETS = 64
 # Whose sizes are counted as netpipe counts them: one buffer of each rank.
 RULED = frozenset({"allreduce", "bcast", "reduce"})
+_DESCRIPTION = re.compile(r"Description:\n {4}(\S.*(?:\n {3}\S.*)*)")
 _RANGE = re.compile(r"range:\s*(\d+)-(\d+)")
 _IGNORED = re.compile(r"Incorrect .*: (\w+)=(.*), will be ignored")
 _TAKEN = re.compile(r"(I_MPI_\w+)=(.*)")
@@ -33,20 +35,27 @@ SAYS_WHAT_IT_TAKES = {"I_MPI_DEBUG": "6", "I_MPI_FABRICS": "shm"}
 
 
 def ask(programs: Path, names: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The presets of each operation."""
+    """Those that it knows: what they are for, and the presets of an operation. It says no present value."""
     found = {}
     for name in names:
         said = _said([str(programs / "impi_info"), "-v", name], environment)
-        span = _RANGE.search(said)
-        if name in said and span:
-            first, last = map(int, span.groups())
-            presets = range(first, min(last, first + MOST_PRESETS) + 1)
-            found[name] = {
-                "value": "",
-                "help": "collective presets",
-                "choices": {f"preset {n}": n for n in presets},
-            }
+        if said.split()[:1] == [name]:
+            found[name] = {"value": "", "help": _about(said), "choices": _presets(said)}
     return found
+
+
+def _about(said: str) -> str:
+    """Without the breaks within words that impi_info puts into long lines."""
+    about = _DESCRIPTION.search(said)
+    return re.sub(r"\n {3}", "", about.group(1)).strip() if about else ""
+
+
+def _presets(said: str) -> dict[str, int]:
+    span = _RANGE.search(said)
+    if span is None:
+        return {}
+    first, last = map(int, span.groups())
+    return {f"preset {n}": n for n in range(first, min(last, first + MOST_PRESETS) + 1)}
 
 
 def rules(some: Sequence[Chosen], folder: Path) -> Rules | None:  # noqa: ARG001  variables say it all

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of libraries that their modules have no option for. Which are known to matter, the family says
-(libraries/NAME); present values come from the library itself, and one that it does not know is left out.
+(libraries/NAME), with values to try where the library does not say its present one. What a library does not know is
+left out.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
+from netpipe.libraries.tunables import Parameter
 from netpipe.tuning.library import Library
 from netpipe.tuning.library.transports import offered
 from netpipe.tuning.search.space import COARSE, Knob
@@ -23,14 +26,20 @@ def parameters(library: Library) -> tuple[Knob, ...]:
     found = []
     for one in table:
         answer = known.get(one.variable)
-        if answer is None or not answer["value"].lstrip("-").isdigit():
+        if answer is None:
             continue
-        now = int(answer["value"])
-        values = [round(now * factor) for factor in COARSE]
-        fit = tuple(str(value) for value in values if one.least <= value <= one.most and value != now)
+        fit = tuple(str(value) for value in _values(one, answer["value"]) if one.least <= value <= one.most)
         transports = tuple(one.transports.split("|"))
         found.append(Knob(one.variable, fit, "int", one.least, one.most, answer["help"], transports))
     return tuple(found)
+
+
+def _values(parameter: Parameter, present: str) -> Sequence[int]:
+    """Around the present value; those of the family where the library does not say one."""
+    if not present.lstrip("-").isdigit():
+        return parameter.values
+    now = int(present)
+    return [value for factor in COARSE if (value := round(now * factor)) != now]
 
 
 def texts_here(start: Start) -> dict[str, tuple[str, ...]]:
