@@ -10,6 +10,9 @@ without them.
 With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends, after one that says how many there
 are. The JUnit file is written only after the last test, so this log is what remains of a run that was killed.
 
+With NETPIPE_TESTS_UNTIL=SECONDS since 1970, no test begins after that time, and none marked `takes(SECONDS)` so many
+seconds before it; they are skipped, with TIME_IS_UP as the reason.
+
 With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
 
 `--module NAME` selects the tests of one module: those with its name in theirs or in a parameter, and those marked
@@ -24,6 +27,7 @@ import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -214,12 +218,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
+TIME_IS_UP = "the time is up"
+UNTIL = float(os.environ.get("NETPIPE_TESTS_UNTIL", "inf"))
+
 ASIDE = 15  # how nice a test is that runs beside measurements
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Ranks that wait by polling lose far more time to a program beside them than that program takes."""
+    takes = item.get_closest_marker("takes")
+    if time.time() + (takes.args[0] if takes else 0) > UNTIL:
+        pytest.skip(TIME_IS_UP)
+    # Ranks that wait by polling lose far more time to a program beside them than that program takes.
     beside = "PYTEST_XDIST_WORKER" in os.environ and unit_of(item.nodeid) != "measurements"
     if beside and os.getpriority(os.PRIO_PROCESS, 0) < ASIDE:
         os.setpriority(os.PRIO_PROCESS, 0, ASIDE)

@@ -40,6 +40,8 @@ CTEST_FAILED = 8  # its exit code when a test failed
 FEW = 6  # failed tests of a step (the longest has 2000) that are run again: more are no accident
 LIMIT_S = 5400  # of one command. The longest, the Python tests of test-deep, take an hour on two cores.
 KILLED = 124  # the exit code of run() for a command that took too long
+TIME_IS_UP = "the time is up"  # why tests/conftest.py skips a test that would begin too late
+RESERVE, MOST_RESERVE_S = 0.1, 300  # of the time that is left: for tests that run then, and to run again what failed
 NOT_REACHED = "not reached"  # an outcome of tests, beside passed, failed and skipped
 _began = time.monotonic()
 
@@ -282,6 +284,14 @@ def left_s() -> float:
     return min(LIMIT_S, float(within) - (time.monotonic() - _began)) if within else LIMIT_S
 
 
+def until() -> dict[str, str]:
+    """What tells the tests when none of them is to begin any more."""
+    if "WITHIN" not in os.environ:
+        return {}
+    left = left_s()
+    return {"NETPIPE_TESTS_UNTIL": f"{time.time() + left - min(RESERVE * left, MOST_RESERVE_S):.0f}"}
+
+
 def time_is_up() -> bool:
     return left_s() <= 0
 
@@ -348,6 +358,8 @@ class Outcome:
                 if "collected" in test:
                     collected = test["collected"]
                     continue
+                if test["said"] == TIME_IS_UP:
+                    continue
                 self.counts[test["outcome"]] += 1
                 if test["outcome"] == "failed":
                     self.failures[test["test"]] = test["said"]
@@ -363,7 +375,10 @@ class Outcome:
                 self.failures[f"{case.get('classname')} {case.get('name')}"] = said
             skipped = case.find("skipped")
             if bad is None and skipped is not None:
-                self.skips[_why(case, skipped)] += 1
+                if (why := _why(case, skipped)) == TIME_IS_UP:
+                    self.counts[NOT_REACHED] += 1
+                    continue
+                self.skips[why] += 1
             self.counts["failed" if bad is not None else "skipped" if skipped is not None else "passed"] += 1
 
 
@@ -384,7 +399,7 @@ def run_step(step: Step, report: Path) -> Outcome:
         log = report.with_suffix(".jsonl")
         report.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
-        environment = {**step.environment, "NETPIPE_TESTS_LOG": str(log)}
+        environment = {**step.environment, **until(), "NETPIPE_TESTS_LOG": str(log)}
         code = run(tuple(word.replace("{report}", str(report)) for word in command), environment)
         if report.is_file():
             outcome.read(report)

@@ -436,6 +436,43 @@ def test_a_run_that_was_killed_keeps_the_results_so_far(tmp_path: Path) -> None:
     assert any(test.endswith("test_fails") for test in outcome.failures)
 
 
+def tests_within(limit_s: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The command of a step that runs the tests of this folder as ours are run."""
+    for name in ("conftest.py", "cells.py"):
+        (folder / name).write_text((run_tests.ROOT / "tests" / name).read_text())
+    (folder / "slow.txt").touch()
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = takes\n")
+    monkeypatch.setattr(run_tests, "RESULTS", folder)
+    monkeypatch.setattr(run_tests, "_began", time.monotonic())
+    monkeypatch.setenv("WITHIN", str(limit_s))
+    words = ("-m", "pytest", "-q", "--numprocesses", "0", "-p", "no:randomly", str(folder))
+    return (sys.executable, *words, "--junitxml={report}")
+
+
+def test_before_the_time_is_up_no_test_begins_that_takes_longer_and_what_failed_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "from pathlib import Path\n"
+        "TRIED = Path(__file__).with_name('tried')\n"
+        "def test_fails_once():\n"
+        "    tried = TRIED.exists()\n"
+        "    TRIED.touch()\n"
+        "    assert tried\n"
+        "@pytest.mark.takes(40)\n"
+        "def test_takes_long(): pass\n"
+        "@pytest.mark.takes(400)\n"
+        "def test_takes_too_long(): assert False\n"
+    )
+    tests = tests_within(60, tmp_path, monkeypatch)
+    assert run_tests.run_tier("check", [run_tests.Step("tests", (tests,))]) == 0
+    said = capsys.readouterr().out
+    assert "  tests: 1 of its tests or commands\n" in said
+    assert "unsteady (failed, and passed when run again):\n  tests: " in said
+    assert "\n2 passed, 0 failed, 0 skipped in " in said
+
+
 def test_what_is_not_reached_in_time_is_counted_and_has_not_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -445,23 +482,7 @@ def test_what_is_not_reached_in_time_is_counted_and_has_not_failed(
         "def test_takes_long(): time.sleep(600)\n"
         "def test_comes_behind(): pass\n"
     )
-    for name in ("conftest.py", "cells.py"):
-        (tmp_path / name).write_text((run_tests.ROOT / "tests" / name).read_text())
-    (tmp_path / "slow.txt").touch()
-    monkeypatch.setattr(run_tests, "RESULTS", tmp_path)
-    monkeypatch.setattr(run_tests, "_began", time.monotonic())
-    monkeypatch.setenv("WITHIN", "8")
-    tests = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n0",
-        "-p",
-        "no:randomly",
-        str(tmp_path),
-        "--junitxml={report}",
-    )
+    tests = tests_within(8, tmp_path, monkeypatch)
     steps = [run_tests.Step("tests", (tests,)), run_tests.Step("late", (("true",),))]
     assert run_tests.run_tier("check", steps) == 0
     said = capsys.readouterr().out

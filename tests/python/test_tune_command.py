@@ -94,7 +94,7 @@ def test_a_folder_with_other_files_is_not_touched(netpipe: Netpipe) -> None:
 
 def test_without_intervals_nothing_is_called_a_gain(netpipe: Netpipe) -> None:
     """The fake worker records no visits, so there is nothing that a comparison could stand on."""
-    said = netpipe("tune", "tcp", "--only", "sndbuf", "--goal", "latency", "--time", "5", "--json")
+    said = netpipe("tune", "tcp", "--only", "sndbuf", "--goal", "latency", "--time", "60", "--json")
     assert said.code == 4
     assert "tcp: of 4 candidates 4 began and none was measured to its end" in said.err
     (outcome,) = json.loads(said.out)["outcomes"]
