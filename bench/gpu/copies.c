@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kit/cuda_driver.h"
+#include "kit/gpu/cuda_driver.h"
 
 static struct np_cuda cuda;
 

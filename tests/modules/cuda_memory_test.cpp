@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers with messages on a CUDA device share (src/modules/kit/cuda_memory.h), over the stand-in for the driver.
-// It is compiled as a layer is on a machine without NVIDIA's headers: with the declarations of kit/cuda_driver.h alone.
-#include "kit/cuda_memory.h"
+// What layers with messages on a CUDA device share (src/modules/kit/gpu/cuda_memory.h), over the stand-in for the
+// driver. It is compiled as a layer is on a machine without NVIDIA's headers: with the declarations of
+// kit/gpu/cuda_driver.h alone.
+#include "kit/gpu/cuda_memory.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

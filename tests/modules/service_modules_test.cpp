@@ -34,7 +34,7 @@ Function find(void* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// Where rank 1 listens to rank 0: kit/service_meeting.h, behind the proof and the name.
+// Where rank 1 listens to rank 0: kit/services/service_meeting.h, behind the proof and the name.
 std::string door(const Bytes& address) {
   const unsigned port = address.at(48) | unsigned{address.at(49)} << 8U;
   return "tcp://127.0.0.1:" + std::to_string(port);

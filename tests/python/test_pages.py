@@ -37,8 +37,8 @@ def test_the_page_of_patterns_knows_which_layers_have_empty_messages(layer: str)
     """Their modules set `empty` in their limits, themselves or in the kit that they share."""
     folder = ROOT / "src" / "modules"
     text = "".join(path.read_text(encoding="utf-8") for path in (folder / layer).rglob("*.[ch]*"))
-    if '"kit/queued.h"' in text:
-        text += (folder / "kit" / "queued.h").read_text(encoding="utf-8")
+    if '"kit/services/queued.h"' in text:
+        text += (folder / "kit" / "services" / "queued.h").read_text(encoding="utf-8")
     page = (DOCS / "patterns.md").read_text(encoding="utf-8").partition("## Empty messages")[2]
     those, others = page.partition("\n## ")[0].split("A stream of bytes")
     has = "limits->empty = " in text

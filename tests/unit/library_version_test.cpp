@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which version of a library may answer a module that was built with another one.
-#include "modules/kit/library_version.h"
+#include "modules/kit/libraries/library_version.h"
 
 #include <gtest/gtest.h>
 

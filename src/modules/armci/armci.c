@@ -19,8 +19,8 @@
 #include <limits.h>
 
 #include "armci_families.h" /* written by `netpipe modules add`: how the library is asked what it stands on */
-#include "kit/over_mpi.h"
-#include "kit/own_streams.h"
+#include "kit/libraries/over_mpi.h"
+#include "kit/libraries/own_streams.h"
 #include "kit/put_messages.h"
 #include "netpipe/waiting.h"
 

@@ -11,7 +11,7 @@
 #include "cma_options.h"
 #include "cma_segment.h"
 #include "cma_waiter.h"
-#include "kit/fd_connect.h"
+#include "kit/streams/fd_connect.h"
 
 namespace netpipe::cma {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <new>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 namespace netpipe::cma {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "cma_segment.h"
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "kit/waiting.h"
 
 namespace netpipe::cma {

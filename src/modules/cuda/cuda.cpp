@@ -6,12 +6,12 @@
 #include <type_traits>
 
 #include "cuda_endpoint.h"
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a symbol
 #define NP_CUDA_CHECK(symbol, parameters)                                     \
   static_assert(std::is_same_v<decltype(np_cuda::symbol), decltype(&symbol)>, \
-                "kit/cuda_driver.h and cuda.h disagree about " #symbol);
+                "kit/gpu/cuda_driver.h and cuda.h disagree about " #symbol);
 NP_CUDA_CALLS(NP_CUDA_CHECK)
 #undef NP_CUDA_CHECK
 // NOLINTEND(bugprone-macro-parentheses)

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cuda_endpoint.h"
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 namespace netpipe::cuda {
 namespace {

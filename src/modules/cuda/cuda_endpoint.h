@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cuda_options.h"
-#include "kit/cuda_memory.h"
+#include "kit/gpu/cuda_memory.h"
 #include "netpipe/module.h"
 
 struct np_endpoint {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cuda_endpoint.h"
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 namespace netpipe::cuda {
 namespace {

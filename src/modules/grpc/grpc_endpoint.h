@@ -10,8 +10,8 @@
 #include "grpc_options.h"
 #include "grpc_socket.h"
 #include "grpc_tls.h"
-#include "kit/queued.h"
-#include "kit/service_meeting.h"
+#include "kit/services/queued.h"
+#include "kit/services/service_meeting.h"
 
 namespace netpipe::grpc {
 

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "kit/on_demand.h"
+#include "kit/libraries/on_demand.h"
 
 namespace netpipe::grpc {
 namespace {

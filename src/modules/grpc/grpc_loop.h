@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "grpc_library.h"
-#include "kit/fd_io.h"
+#include "kit/streams/fd_io.h"
 
 namespace netpipe::grpc {
 

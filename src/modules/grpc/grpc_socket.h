@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One peer's link, as kit/queued.h wants it.
+// One peer's link, as kit/services/queued.h wants it.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "grpc_link.h"
-#include "kit/queued.h"
+#include "kit/services/queued.h"
 #include "netpipe/module.h"
 
 namespace netpipe::grpc {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 #if __has_include(<openssl/x509v3.h>)
 #include <openssl/bio.h>

@@ -24,9 +24,9 @@
 #include <thread>
 #include <vector>
 
-#include "kit/fd.h"
-#include "kit/ip_address.h"
 #include "kit/own_descriptors.h"
+#include "kit/streams/fd.h"
+#include "kit/streams/ip_address.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "fabric_options.h"
-#include "kit/fd_connect.h"
 #include "kit/sent_counts.h"
+#include "kit/streams/fd_connect.h"
 
 namespace netpipe::fabric {
 

@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "kit/library_version.h"
-#include "kit/on_demand.h"
+#include "kit/libraries/library_version.h"
+#include "kit/libraries/on_demand.h"
 
 namespace netpipe::fabric {
 namespace {

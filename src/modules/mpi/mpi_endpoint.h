@@ -5,7 +5,7 @@
 #ifndef NETPIPE_MPI_ENDPOINT_H
 #define NETPIPE_MPI_ENDPOINT_H
 
-#include "kit/cuda_memory.h"
+#include "kit/gpu/cuda_memory.h"
 #include "library/mpi_settings.h"
 
 enum { TAG_MESSAGE = 1, TAG_READY = 2, TAG_CONTROL = 3 };

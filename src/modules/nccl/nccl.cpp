@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "nccl_endpoint.h"
 #include "netpipe/waiting.h"
 

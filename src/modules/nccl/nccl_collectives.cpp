@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "nccl_endpoint.h"
 
 namespace netpipe::nccl {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kit/cuda_memory.h"
+#include "kit/gpu/cuda_memory.h"
 #include "nccl_library.h"
 #include "netpipe/module.h"
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "nccl_endpoint.h"
 
 using namespace netpipe::nccl;  // NOLINT(google-build-using-namespace): np_endpoint's own

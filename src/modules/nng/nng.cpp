@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "kit/library_version.h"
+#include "kit/libraries/library_version.h"
 #include "nng_endpoint.h"
 
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "kit/queued.h"
-#include "kit/service_meeting.h"
+#include "kit/services/queued.h"
+#include "kit/services/service_meeting.h"
 #include "nng_options.h"
 #include "nng_socket.h"
 

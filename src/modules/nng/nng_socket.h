@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nng sockets that join two ranks, as kit/queued.h wants them.
+// The nng sockets that join two ranks, as kit/services/queued.h wants them.
 #pragma once
 
 #include <nng/nng.h>
@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kit/queued.h"
+#include "kit/services/queued.h"
 #include "netpipe/module.h"
 
 namespace netpipe::nng {

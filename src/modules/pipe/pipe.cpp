@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "kit/announced.h"
-#include "kit/fd_connect.h"
-#include "kit/fd_io.h"
+#include "kit/streams/announced.h"
+#include "kit/streams/fd_connect.h"
+#include "kit/streams/fd_io.h"
 #include "netpipe/module.h"
 
 namespace {

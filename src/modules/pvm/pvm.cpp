@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_io.h"
-#include "kit/library_version.h"
+#include "kit/libraries/library_version.h"
+#include "kit/streams/fd_io.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "pvm/pvm_task.h"

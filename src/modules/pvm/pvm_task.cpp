@@ -20,8 +20,8 @@
 #include <string>
 #include <system_error>
 
-#include "kit/fd_io.h"
 #include "kit/own_descriptors.h"
+#include "kit/streams/fd_io.h"
 
 // libpvm writes what goes wrong to stderr by these functions, and there is no setting against it. Found here first,
 // they keep the words for the sentence of the error.

@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include "kit/library_beneath.h"
-#include "kit/tcp_carried.h"
+#include "kit/libraries/library_beneath.h"
+#include "kit/libraries/tcp_carried.h"
 #include "shmem_endpoint.h"
 
 #define MCA "OMPI_MCA_"

@@ -18,8 +18,8 @@
 #include <signal.h>
 #include <tcgmsg.h>
 
-#include "kit/over_mpi.h"
-#include "kit/own_streams.h"
+#include "kit/libraries/over_mpi.h"
+#include "kit/libraries/own_streams.h"
 #include "netpipe/waiting.h"
 #include "tcgmsg_families.h" /* written by `netpipe modules add`: how the library is asked what it stands on */
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_connect.h"
-#include "kit/fd_io.h"
-#include "kit/ip_address.h"
+#include "kit/streams/fd_connect.h"
+#include "kit/streams/fd_io.h"
+#include "kit/streams/ip_address.h"
 #include "netpipe/module.h"
 #include "tcp_endpoint.h"
 #include "tcp_facts.h"

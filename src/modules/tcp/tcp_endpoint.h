@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_connect.h"
-#include "kit/fd_io.h"
+#include "kit/streams/fd_connect.h"
+#include "kit/streams/fd_io.h"
 #include "tcp_options.h"
 #include "tcp_paths.h"
 #include "tcp_rails.h"

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "kit/ip_address.h"
+#include "kit/streams/ip_address.h"
 #include "tcp_tls.h"
 
 namespace netpipe::tcp {

@@ -4,8 +4,8 @@
 // files has them.
 //
 // The kernel does not say when it has done with a page; over loopback it is read when the receiver copies it. So only
-// messages at announced places go this way (kit/announced.h). Receives are copies, as there is no other way into
-// memory.
+// messages at announced places go this way (kit/streams/announced.h). Receives are copies, as there is no other way
+// into memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "kit/announced.h"
-#include "kit/fd.h"
+#include "kit/streams/announced.h"
+#include "kit/streams/fd.h"
 #include "tcp_options.h"
 #include "tcp_paths.h"
 

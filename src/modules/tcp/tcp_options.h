@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kit/fd_io.h"
+#include "kit/streams/fd_io.h"
 
 namespace netpipe::tcp {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kit/fd_path.h"
+#include "kit/streams/fd_path.h"
 #include "netpipe/module.h"
 
 namespace netpipe::tcp {

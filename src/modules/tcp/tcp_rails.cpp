@@ -15,8 +15,8 @@
 #include <optional>
 #include <string_view>
 
-#include "kit/fd.h"
-#include "kit/ip_address.h"
+#include "kit/streams/fd.h"
+#include "kit/streams/ip_address.h"
 #include "tcp_endpoint.h"
 #include "tcp_options.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_path.h"
+#include "kit/streams/fd_path.h"
 #include "netpipe/module.h"
 
 struct np_endpoint;

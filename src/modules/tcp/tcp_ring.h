@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 namespace netpipe::tcp {
 

@@ -13,7 +13,7 @@
 #include <new>
 #include <vector>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "tcp_paths.h"
 
 namespace netpipe::tcp {

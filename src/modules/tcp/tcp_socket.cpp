@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "kit/fd_connect.h"
+#include "kit/streams/fd_connect.h"
 #include "tcp_options.h"
 
 namespace netpipe::tcp {

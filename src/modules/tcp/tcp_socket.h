@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "kit/fd_io.h"
+#include "kit/streams/fd_io.h"
 #include "netpipe/module.h"
 
 namespace netpipe::tcp {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 
 namespace netpipe::tcp {

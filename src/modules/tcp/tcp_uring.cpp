@@ -9,7 +9,7 @@
 #include <linux/io_uring.h>
 #endif
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "tcp_options.h"
 
 #ifdef IORING_SEND_ZC_REPORT_USAGE

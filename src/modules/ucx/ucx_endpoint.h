@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/cuda_memory.h"
+#include "kit/gpu/cuda_memory.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "ucx_log.h"

@@ -2,7 +2,7 @@
 // What UCX has chosen.
 #pragma once
 
-#include "kit/library_version.h"
+#include "kit/libraries/library_version.h"
 #include "netpipe/module.h"
 #include "ucx_endpoint.h"
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <new>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_connect.h"
 #include "udp_endpoint.h"

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "udp_options.h"
 
 namespace netpipe::udp {

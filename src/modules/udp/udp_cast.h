@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_address.h"
 #include "udp_clerk.h"

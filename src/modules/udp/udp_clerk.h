@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_datagram.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_address.h"
 #include "udp_cast.h"

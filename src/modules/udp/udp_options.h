@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 
 namespace netpipe::udp {
 

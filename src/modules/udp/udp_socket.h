@@ -2,7 +2,7 @@
 // The sockets of udp, with the settings that were asked for in force, or a sentence why they cannot be.
 #pragma once
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_address.h"
 

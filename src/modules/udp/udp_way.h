@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 #include "udp_address.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "kit/fd_connect.h"
-#include "kit/fd_io.h"
+#include "kit/streams/fd_connect.h"
+#include "kit/streams/fd_io.h"
 #include "netpipe/module.h"
 
 namespace {

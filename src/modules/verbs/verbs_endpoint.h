@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_connect.h"
+#include "kit/streams/fd_connect.h"
 #include "verbs_options.h"
 
 namespace netpipe::verbs {

@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "kit/library_version.h"
+#include "kit/libraries/library_version.h"
 #include "zmq_endpoint.h"
 
 namespace {

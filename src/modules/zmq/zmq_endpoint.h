@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kit/queued.h"
-#include "kit/service_meeting.h"
+#include "kit/services/queued.h"
+#include "kit/services/service_meeting.h"
 #include "zmq_options.h"
 #include "zmq_socket.h"
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kit/fd_io.h"
-#include "kit/service_meeting.h"
+#include "kit/services/service_meeting.h"
+#include "kit/streams/fd_io.h"
 
 namespace netpipe::zmq {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ZeroMQ sockets that join two ranks, as kit/queued.h wants them.
+// The ZeroMQ sockets that join two ranks, as kit/services/queued.h wants them.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kit/queued.h"
+#include "kit/services/queued.h"
 #include "netpipe/module.h"
 
 namespace netpipe::zmq {

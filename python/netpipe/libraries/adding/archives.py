@@ -7,7 +7,7 @@ put that into a shared library. `mov symbol@GOTPCREL(%rip), register` has the sa
 and is what a compiler writes for a shared library; so a copy of the archive gets that in its place. x86-64 ELF alone.
 
 Other accesses to foreign data cannot be rewritten like that. They stay, and the linker refuses them, unless the module
-defines the data itself: src/modules/kit/own_streams.h does that for stderr and stdout.
+defines the data itself: src/modules/kit/libraries/own_streams.h does that for stderr and stdout.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 #ifndef NETPIPE_INTEL_BENEATH_H
 #define NETPIPE_INTEL_BENEATH_H
 
-#include "kit/mpi_beneath.h"
+#include "kit/libraries/mpi_beneath.h"
 
 static int intel_identify(struct library* l, const char* text) {
   return version_behind(l, text, "Intel(R) MPI Library", "Intel MPI");

@@ -6,7 +6,7 @@
 #ifndef NETPIPE_MPICH_BENEATH_H
 #define NETPIPE_MPICH_BENEATH_H
 
-#include "kit/mpi_beneath.h"
+#include "kit/libraries/mpi_beneath.h"
 
 #define CVAR "MPIR_CVAR_"
 

@@ -6,7 +6,7 @@
 #ifndef NETPIPE_OPENMPI_BENEATH_H
 #define NETPIPE_OPENMPI_BENEATH_H
 
-#include "kit/mpi_beneath.h"
+#include "kit/libraries/mpi_beneath.h"
 
 #define MCA "OMPI_MCA_"
 

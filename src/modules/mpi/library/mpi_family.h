@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/mpi_beneath.h"
+#include "kit/libraries/mpi_beneath.h"
 #include "mpi_api.h"
 #include "netpipe/module.h"
 
@@ -43,8 +43,8 @@ struct family {
   const char* (*asked_for)(const struct settings* s);
   /* What carries messages between ranks of one host when no socket does, from the names of the shared mappings: */
   int (*carrier)(const char* mappings);
-  /* THROUGH_..., after MPI_Init and from what is in force (kit/mpi_beneath.h), for messages that `transport` was seen
-   * to carry, or for transfers into windows. NULL: there is no library below it. */
+  /* THROUGH_..., after MPI_Init and from what is in force (kit/libraries/mpi_beneath.h), for messages that `transport`
+   * was seen to carry, or for transfers into windows. NULL: there is no library below it. */
   int (*through)(const struct library* l, int transport, int windows);
   /* With EAGER_BOUNDS_PSCW, in bytes: */
   uint64_t (*eager_bytes)(const struct settings* s, int transport);

@@ -87,7 +87,7 @@ __attribute__((format(printf, 3, 4))) static inline void put(struct settings* s,
   va_end(arguments);
 }
 
-/* A put_variable (kit/mpi_beneath.h) into settings. */
+/* A put_variable (kit/libraries/mpi_beneath.h) into settings. */
 static inline void put_known(void* to, const char* name, const char* variable, const char* value) {
   struct settings* const s = (struct settings*)to;
   const size_t before = variable == NULL ? 0 : strlen(name) - strlen(variable);

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd_connect.h"
-#include "kit/queued.h"
+#include "kit/services/queued.h"
+#include "kit/streams/fd_connect.h"
 #include "netpipe/module.h"
 
 namespace netpipe::queued {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "kit/fd_wire.h"
+#include "kit/streams/fd_wire.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "kit/fd_io.h"
+#include "kit/streams/fd_io.h"
 
 namespace netpipe::fd_io {
 

@@ -11,7 +11,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "kit/library_beneath.h"
+#include "kit/libraries/library_beneath.h"
 
 #ifndef HAVE_TOOLS
 #define HAVE_TOOLS (MPI_VERSION >= 3) /* MPI_T */

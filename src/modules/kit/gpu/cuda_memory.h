@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "kit/cuda_driver.h"
+#include "kit/gpu/cuda_driver.h"
 
 enum { NP_CUDA_PAGE = 4096, NP_CUDA_PIECE = 1 << 20 };
 

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "kit/mpi_beneath.h"
-#include "kit/tcp_carried.h"
+#include "kit/libraries/mpi_beneath.h"
+#include "kit/libraries/tcp_carried.h"
 #include "netpipe/module.h"
 
 enum { OM_AUTO, OM_SHM, OM_TCP };

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <string>
 
-#include "kit/fd_connect.h"
-#include "kit/fd_io.h"
+#include "kit/streams/fd_connect.h"
+#include "kit/streams/fd_io.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {

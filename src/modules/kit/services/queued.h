@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "kit/fd_io.h"
+#include "kit/streams/fd_io.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "kit/fd.h"
-#include "kit/fd_path.h"
+#include "kit/streams/fd.h"
+#include "kit/streams/fd_path.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kit/fd.h"
+#include "kit/streams/fd.h"
 #include "netpipe/module.h"
 
 namespace netpipe::fd_io {
