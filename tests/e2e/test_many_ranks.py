@@ -439,6 +439,6 @@ def test_windows_of_many_pairs_add_up_over_a_library(
         found = cells(point)
         assert list(found) == [(0, 3), (1, 2)]
         assert sum(cell["slowest"] for cell in found.values()) > 0
-        # The time is that of the slower pair of each sample; the factor is for the medians, which are of visits.
-        assert 2 * point["median_ns"] > max(cell["median_ns"] for cell in found.values())
+        # The time of a sample is that of its slower pair.
+        assert point["max_ns"] >= max(cell["median_ns"] for cell in found.values())
         assert measured(point, "imbalance") >= 1
