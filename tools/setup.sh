@@ -190,6 +190,10 @@ deep_tools=(
   ib_send_lat=perftest
   dh=debhelper # the Debian package of packaging/
   lintian=lintian
+  mmdebstrap=mmdebstrap # the image of Debian that the container begins with
+  buildah=buildah
+  aarch64-linux-gnu-g++=g++-aarch64-linux-gnu
+  qemu-aarch64=qemu-user
   /usr/share/lmod/lmod/libexec/lmod=lmod # EasyBuild asks it which modules there are
 )
 

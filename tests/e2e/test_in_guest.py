@@ -37,6 +37,7 @@ def of_file(name: str, which: str) -> str:
     return f"({name}.py and ({which}))" if which else f"{name}.py"
 
 
+@pytest.mark.takes(1000)
 @pytest.mark.module("verbs", "sctp")
 def test_in_a_guest_that_has_the_devices_and_the_kernel(listing: dict[str, Any], tmp_path: Path) -> None:
     built = any(one["name"] == "verbs" and one.get("options") for one in listing["modules"])

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "-O0"  # and no debug information: everything is built several times here
+LIMIT_S = 3000  # of one command. A container takes 17 minutes of a busy machine.
 # in the sources, so that all copies are compiled by the same words and ccache knows them again
 BUILT_IN = "build"
 
@@ -31,7 +32,7 @@ def run(*command: str | Path, cwd: Path, text: str = "", code: int = 0, **enviro
         input=text,
         capture_output=True,
         text=True,
-        timeout=1500,
+        timeout=LIMIT_S,
         env={**kept, **compiler_cache(), **environment},
         check=False,
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipes in packaging/ in the hands of the programs that they are for: ReFrame runs its test, EasyBuild finds all
-that its recipe needs, Debian's tools build the package and look it over. tests/python/test_packages.py holds what they
-say to pyproject.toml.
+that its recipe needs, Debian's tools build the package and look it over, buildah builds the container, cibuildwheel
+reads its rules. Spack itself cannot be had from a registry: its recipe is followed by hand.
+tests/python/test_packages.py holds what they say to pyproject.toml.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, copy_sources, run
+from conftest import BUILT_IN, ROOT, copy_sources, quick_wheel, run
+
+from spack_recipe import Recipe
 
 PACKAGING = ROOT / "packaging"
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -217,3 +222,128 @@ def test_every_package_of_the_container_is_one_of_debian_12() -> None:
     if not found:
         pytest.skip("apt has no list of packages (apt-get update)")
     assert wanted - found == set(), "Debian 12 has no such packages"
+
+
+# Whom this machine trusts, which pip in the container is told: not where Debian's package of certificates writes its own.
+TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
+SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
+
+
+@dataclass
+class Buildah:
+    """With images of its own, and processes that share the network of this machine."""
+
+    folder: Path
+
+    def __call__(self, command: str, *words: str | Path, **more: str) -> str:
+        storage = ("--root", self.folder / "images", "--runroot", self.folder / "run")
+        return run("buildah", *storage, command, *words, cwd=self.folder, **more)
+
+    @property
+    def as_here(self) -> list[str]:
+        """Options of `build` and `run`: no runtime of containers is needed, and packages come from where this machine
+        has them. Nothing of it is in the image.
+        """
+        if not TRUSTED.exists():
+            return ["--isolation=chroot", "--network=host"]
+        conf = self.folder / "pip.conf"
+        conf.write_text("[global]\ncert = /run/trusted.pem\n")
+        volumes = (f"--volume={conf}:/etc/pip.conf:ro", f"--volume={TRUSTED}:/run/trusted.pem:ro")
+        return ["--isolation=chroot", "--network=host", *volumes]
+
+
+@pytest.fixture(scope="module")
+def image(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
+    """The image `netpipe`. The one that it begins with is made of Debian's packages: no registry of images is asked."""
+    for tool in ("buildah", "mmdebstrap"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed (apt install {tool})")
+    if os.geteuid() != 0:
+        pytest.skip("only root builds images here")
+    buildah = Buildah(tmp_path_factory.mktemp("image"))
+    debian = buildah.folder / "debian.tar"
+    where = (SOURCES,) if SOURCES.exists() else ()
+    run("mmdebstrap", "--quiet", "--variant=apt", "bookworm", debian, *where, cwd=buildah.folder)
+    buildah("from", "--name", "base", "scratch")
+    buildah("add", "--quiet", "base", debian, "/")
+    buildah("commit", "--quiet", "--rm", "base", "debian:12")
+    debian.unlink()
+    recipe = PACKAGING / "container" / "Containerfile"
+    buildah(
+        "build", "--quiet", "--pull-never", "--tag=netpipe", *buildah.as_here, f"--file={recipe}", sources
+    )
+    yield buildah
+    buildah("rm", "--all")
+    buildah("rmi", "--all", "--force")
+
+
+@pytest.mark.takes(1800)
+def test_the_container_measures_with_both_of_its_mpi_libraries(image: Buildah) -> None:
+    image("from", "--pull-never", "--name", "one", "netpipe")
+    layers = ("memcpy", "shm", "tcp", "ucx", "libfabric", "mpi@openmpi", "mpi@mpich")
+    words = ("run", *layers, "--sizes", "8,64k", "--budget", "0.2", "--launches", "1", "--verify", "--quiet")
+    said = image("run", *image.as_here, "one", "--", "netpipe", *words, "-o", "-")
+    points = [line for line in said.splitlines() if '"type":"point"' in line]
+    assert len(points) == 2 * len(layers)
+    assert all('"verified_bytes":0' not in line for line in points)
+    script = "test -e /usr/local/share/man/man1/netpipe.1 && ! command -v cmake"
+    image("run", *image.as_here, "one", "--", "sh", "-c", script)  # the page is there, and what only builds is not
+
+
+# --------------------------------------------------------------------------------------------------------------- Spack
+
+# How PythonPipBuilder of spack-packages calls pip (repos/spack_repo/builtin/build_systems/python.py).
+OF_SPACK = (
+    "--no-input",
+    "--no-cache-dir",
+    "--disable-pip-version-check",
+    "install",
+    "--no-deps",
+    "--ignore-installed",
+    "--no-build-isolation",
+    "--no-warn-script-location",
+    "--no-index",
+)
+
+
+@pytest.fixture(scope="module")
+def prefix(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spack would have installed netpipe."""
+    folder = tmp_path_factory.mktemp("spack") / "prefix"
+    pip = (sys.executable, "-m", "pip", *OF_SPACK, *quick_wheel(), f"--prefix={folder}", ".")
+    run(*pip, cwd=sources)
+    shutil.rmtree(sources / BUILT_IN)
+    return folder
+
+
+def in_prefix(prefix: Path) -> dict[str, str]:
+    (packages,) = prefix.glob("lib*/python3*/site-packages")
+    return {"PYTHONPATH": str(packages)}
+
+
+def test_what_spack_runs_after_the_installation_succeeds(prefix: Path, tmp_path: Path) -> None:
+    """The recipe's own test, with stand-ins for what Spack gives it."""
+    recipe = Recipe.read()
+    assert recipe.after == ["install"]
+    recipe.measure(prefix, lambda program, words: run(program, *words, cwd=tmp_path, **in_prefix(prefix)))
+    assert (tmp_path / "run.jsonl").read_text().count('"type":"point"') == 4
+
+
+def test_spack_can_import_every_package_that_it_finds(prefix: Path, tmp_path: Path) -> None:
+    """Its `test_imports`: each folder with an __init__.py."""
+    (packages,) = prefix.glob("lib*/python3*/site-packages")
+    found = [".".join(one.parent.relative_to(packages).parts) for one in packages.rglob("__init__.py")]
+    assert "netpipe.cli" in found
+    words = f"import importlib\nfor module in {sorted(found)}:\n    importlib.import_module(module)"
+    run(sys.executable, "-c", words, cwd=tmp_path, **in_prefix(prefix))
+
+
+# --------------------------------------------------------------------------------------------------------- cibuildwheel
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_cibuildwheel_reads_its_rules(programs: Path, architecture: str, tmp_path: Path) -> None:
+    """One wheel for all Pythons. Its images cannot be had here, so nothing is built."""
+    words = ("--print-build-identifiers", "--platform", "linux", "--archs", architecture)
+    said = run(programs / "cibuildwheel", *words, ROOT, cwd=tmp_path)
+    assert said.split() == [f"cp311-manylinux_{architecture}"]

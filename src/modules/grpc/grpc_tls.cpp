@@ -9,7 +9,7 @@
 
 #include "kit/streams/fd.h"
 
-#if __has_include(<openssl/x509v3.h>)
+#if __has_include(<openssl/x509v3.h>) && __has_include(<openssl/opensslconf.h>)
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>

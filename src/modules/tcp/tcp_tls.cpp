@@ -24,7 +24,8 @@
 #include "tcp_options.h"
 #include "tcp_paths.h"
 
-#if __has_include(<openssl/ssl.h>) && __has_include(<linux/tls.h>)
+// opensslconf.h is of one architecture: a cross compiler may see the other headers without it.
+#if __has_include(<openssl/ssl.h>) && __has_include(<openssl/opensslconf.h>) && __has_include(<linux/tls.h>)
 #include <linux/tls.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
