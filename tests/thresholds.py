@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What no run records. zmq: larger messages have a connection of their own (src/modules/kit/services/service_meeting.h). grpc:
+# What no run records. zmq: larger messages have a connection of their own (kit/services/service_meeting.h). grpc:
 # HTTP/2 cuts a message into frames of this size where the peers agree on no other (RFC 9113, section 4.2).
 UNRECORDED = {"zmq": {"large messages": 65536}, "grpc": {"HTTP/2 frame": 16384}}
 FACTORS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -41,7 +41,8 @@ FEW = 6  # failed tests of a step (the longest has 2000) that are run again: mor
 LIMIT_S = 5400  # of one command. The longest, the Python tests of test-deep, take an hour on two cores.
 KILLED = 124  # the exit code of run() for a command that took too long
 TIME_IS_UP = "the time is up"  # why tests/conftest.py skips a test that would begin too late
-RESERVE, MOST_RESERVE_S = 0.1, 300  # of the time that is left: for tests that run then, and to run again what failed
+# Of the time that is left: for tests that run then, and to run again what failed.
+RESERVE, MOST_RESERVE_S = 0.1, 300
 NOT_REACHED = "not reached"  # an outcome of tests, beside passed, failed and skipped
 _began = time.monotonic()
 

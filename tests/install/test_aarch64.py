@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe for aarch64: compiled by a cross compiler, run by an emulator. It shows that all of it compiles and that every
-byte arrives. Nothing about time; and memory is ordered as this processor orders it, which may be more strictly.
+"""netpipe for aarch64: compiled by a cross compiler, run by an emulator. It shows that all of it compiles and that
+every byte arrives. Nothing about time; and memory is ordered as this processor orders it, which may be more strictly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def worker(sources: Path) -> Sequence[str | Path]:
 
 def test_it_lists_its_layers(worker: Sequence[str | Path], tmp_path: Path) -> None:
     listed = json.loads(run(*worker, "list", cwd=tmp_path))
-    assert {"null", "memcpy", "shm", "pipe", "unix", "tcp", "udp"} <= {one["name"] for one in listed["modules"]}
+    assert {"null", "memcpy", "shm", "pipe", "unix", "tcp", "udp"} <= {
+        one["name"] for one in listed["modules"]
+    }
 
 
 def test_every_byte_arrives(worker: Sequence[str | Path], tmp_path: Path) -> None:

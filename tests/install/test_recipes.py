@@ -224,7 +224,7 @@ def test_every_package_of_the_container_is_one_of_debian_12() -> None:
     assert wanted - found == set(), "Debian 12 has no such packages"
 
 
-# Whom this machine trusts, which pip in the container is told: not where Debian's package of certificates writes its own.
+# Whom this machine trusts, which pip in the container is told.
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 
@@ -287,7 +287,7 @@ def test_the_container_measures_with_both_of_its_mpi_libraries(image: Buildah) -
     assert len(points) == 2 * len(layers)
     assert all('"verified_bytes":0' not in line for line in points)
     script = "test -e /usr/local/share/man/man1/netpipe.1 && ! command -v cmake"
-    image("run", *image.as_here, "one", "--", "sh", "-c", script)  # the page is there, and what only builds is not
+    image("run", *image.as_here, "one", "--", "sh", "-c", script)
 
 
 # --------------------------------------------------------------------------------------------------------------- Spack

@@ -57,7 +57,9 @@ def test_the_presets_of_intel_mpi_are_those_that_it_lists(intel: Library) -> Non
     assert found[ALLREDUCE]["choices"] == {f"preset {n}": n for n in range(4)}
 
 
-def test_a_parameter_whose_present_value_a_library_does_not_say_has_values_of_its_family(intel: Library) -> None:
+def test_a_parameter_whose_present_value_a_library_does_not_say_has_values_of_its_family(
+    intel: Library,
+) -> None:
     (cells,) = (one for one in intel.tunables.parameters if one.variable.endswith("FWD_NUM"))
     (knob,) = parameters(intel)
     assert (knob.name, knob.values) == (cells.variable, tuple(map(str, cells.values)))

@@ -159,7 +159,8 @@ TEST(MemoryOfALayer, IsNotOfThesePagesWhereOtherProcessesMapItToo) {
 TEST(MemoryOfALayer, IsMovedToItsNodeThoughTheLayerHasWrittenToIt) {
   if (!pool_of({.node = 0})) GTEST_SKIP() << "this process cannot bind memory";
   for (const auto alloc : {alloc_shared, alloc_private}) {
-    const auto pool = pool_of({.node = 0}, with_memory(alloc));
+    const Layer module = with_memory(alloc);
+    const auto pool = pool_of({.node = 0}, module);
     ASSERT_TRUE(pool) << pool.failure().sentence;
     EXPECT_EQ((*pool)->pages().node, 0);
   }

@@ -31,7 +31,7 @@ from netpipe.libraries import Family
 
 SEPARATOR = "@"
 KIT = re.compile(r'^#include "(kit/[^"]+)"', re.MULTILINE)
-BENEATH = ("identify", "through", "carry", "yield")  # what beneath.h defines (src/modules/kit/libraries/mpi_beneath.h)
+BENEATH = ("identify", "through", "carry", "yield")  # of beneath.h (kit/libraries/mpi_beneath.h)
 
 
 @dataclass(frozen=True, slots=True)
