@@ -158,7 +158,10 @@ def test_a_kernel_selects_its_own_verification() -> None:
         ("tests/profiler/late.c", {"test_profiler_library"}),
         ("tests/modules/lagging.c", {"test_collective", "test_in_force"}),
         ("tests/modules/bad/misbehaves.c", {"test_bad_modules"}),
-        ("tests/install/conftest.py", {"test_extensions", "test_install", "test_recipes", "test_wheel"}),
+        (
+            "tests/install/conftest.py",
+            {"test_aarch64", "test_extensions", "test_install", "test_recipes", "test_wheel"},
+        ),
         ("src/modules/tcp/tcp.cpp", set()),
         ("src/sampling/sampler.cpp", set()),
     ],

@@ -9,6 +9,7 @@
 
 #include "kit/streams/fd.h"
 
+// opensslconf.h is of one architecture: a cross compiler may see the other headers without it.
 #if __has_include(<openssl/x509v3.h>) && __has_include(<openssl/opensslconf.h>)
 #include <openssl/bio.h>
 #include <openssl/evp.h>

@@ -24,7 +24,6 @@
 #include "tcp_options.h"
 #include "tcp_paths.h"
 
-// opensslconf.h is of one architecture: a cross compiler may see the other headers without it.
 #if __has_include(<openssl/ssl.h>) && __has_include(<openssl/opensslconf.h>) && __has_include(<linux/tls.h>)
 #include <linux/tls.h>
 #include <openssl/err.h>
