@@ -10,8 +10,8 @@ without them.
 With NETPIPE_TESTS_LOG=FILE, a line of JSON is appended to FILE when a test ends, after one that says how many there
 are. The JUnit file is written only after the last test, so this log is what remains of a run that was killed.
 
-With NETPIPE_TESTS_UNTIL=SECONDS since 1970, no test begins after that time, and none marked `takes(SECONDS)` so many
-seconds before it; they are skipped, with TIME_IS_UP as the reason.
+With NETPIPE_TESTS_UNTIL=TIME (seconds since 1970), no test begins after that time, nor does one marked `takes(SECONDS)`
+begin less than so many seconds before it. These are skipped, and their reason is TIME_IS_UP.
 
 With NETPIPE_TESTS_BEGIN=N, the N-th file is the first of the measurements, and of the others.
 

@@ -38,7 +38,7 @@ CORES = str(os.cpu_count() or 1)
 TWICE = str(2 * (os.cpu_count() or 1))  # for tests of which many wait for a deadline
 CTEST_FAILED = 8  # its exit code when a test failed
 FEW = 6  # failed tests of a step (the longest has 2000) that are run again: more are no accident
-LIMIT_S = 5400  # of one command. The longest, the Python tests of test-deep, take an hour on two cores.
+LIMIT_S = 9000  # of one command. The longest, the Python tests of test-deep, take 83 minutes on two cores.
 KILLED = 124  # the exit code of run() for a command that took too long
 TIME_IS_UP = "the time is up"  # why tests/conftest.py skips a test that would begin too late
 # Of the time that is left: for tests that run then, and to run again what failed.

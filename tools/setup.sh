@@ -236,7 +236,7 @@ setup_deep() {
   # The test of `pip install .` installs from here: the same packages every time, also without a network.
   pip download --dest "$venv/wheelhouse" --requirement requirements/run.txt --requirement requirements/build.txt
   pip --retries 1 download --dest "$venv/wheelhouse" --requirement requirements/recipes.txt ||
-    say "ReFrame and EasyBuild could not be downloaded; the tests of their recipes are skipped"
+    say "ReFrame, EasyBuild and cibuildwheel could not be downloaded; the tests that need them are skipped"
   cuda_wheels nvidia-nccl-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12
   say "installing the wheels of Intel MPI into .venv/mpi/impi"
   mpi_wheels impi impi-rt impi-devel || say "Intel MPI could not be installed; the tests that need it are skipped"

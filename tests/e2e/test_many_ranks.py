@@ -431,6 +431,7 @@ def test_windows_of_many_pairs_add_up_over_a_library(
     (opened,) = done.of("variant")
     assert [rank["rank"] for rank in opened["ranks"]] == [0, 1, 2, 3]
     check_all_of(done, ("window", "window:directions=both"), sizes)
+    below = 0  # medians of points that are far below that of the slower pair
     for point in done.of("point"):
         messages = 4 if "both" in point["pattern"] else 2
         assert point["bytes_per_s"] == pytest.approx(
@@ -439,6 +440,10 @@ def test_windows_of_many_pairs_add_up_over_a_library(
         found = cells(point)
         assert list(found) == [(0, 3), (1, 2)]
         assert sum(cell["slowest"] for cell in found.values()) > 0
-        # The time of a sample is that of its slower pair.
-        assert point["max_ns"] >= max(cell["median_ns"] for cell in found.values())
+        # The time of a sample is that of its slower pair. Medians are of visits, and those of four ranks on two
+        # processors may differ so much that one point is an exception.
+        slower = max(cell["median_ns"] for cell in found.values())
+        assert point["max_ns"] >= slower
+        below += 2 * point["median_ns"] <= slower
         assert measured(point, "imbalance") >= 1
+    assert below <= 1

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.deep
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with `reframe` and `eb`, in an environment of their own."""
+    """The folder with `reframe`, `eb` and `cibuildwheel`, in an environment of their own."""
     folder = tmp_path_factory.mktemp("recipes")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "--disable-pip-version-check")
@@ -343,7 +343,9 @@ def test_spack_can_import_every_package_that_it_finds(prefix: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
 def test_cibuildwheel_reads_its_rules(programs: Path, architecture: str, tmp_path: Path) -> None:
-    """One wheel for all Pythons. Its images cannot be had here, so nothing is built."""
+    """One wheel for all Pythons. Its images are not downloaded, so nothing is built."""
+    if not (programs / "cibuildwheel").is_file():
+        pytest.skip("this cibuildwheel needs Python 3.11")
     words = ("--print-build-identifiers", "--platform", "linux", "--archs", architecture)
     said = run(programs / "cibuildwheel", *words, ROOT, cwd=tmp_path)
     assert said.split() == [f"cp311-manylinux_{architecture}"]

@@ -4,10 +4,8 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <time.h>
 #include <ucp/api/ucp.h>
 
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "kit/gpu/cuda_memory.h"
+#include "kit/streams/fd.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
 #include "ucx_log.h"
@@ -22,23 +21,9 @@
 
 namespace netpipe::ucx {
 
-inline constexpr int kAbortSliceMs = 50;  // module.h asks for NP_ABORTED within 100 ms
-
-// Leaves the sentence and hands the status through.
-[[gnu::format(printf, 3, 4)]] inline np_status fail(const np_context* context, np_status status, const char* format,
-                                                    ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(context->message, context->message_bytes, format, arguments);
-  va_end(arguments);
-  return status;
-}
-
-inline int64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
+using fd_io::fail;
+using fd_io::kAbortSliceMs;
+using fd_io::now_ns;
 
 // np_request.word. A request ends when neither of the first two is set any more.
 enum RequestWord { kHandle, kPosted, kFailed, kNext, kData, kBytes };

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/request_queue.h"
 #include "kit/streams/fd_connect.h"
 #include "verbs_options.h"
 
@@ -57,22 +58,7 @@ struct Queue {
   int peer = 0;
 };
 
-// Requests in order.
-struct Line {
-  np_request *first = nullptr, *last = nullptr;
-  void add(np_request* request) {
-    request->word[kNext] = 0;
-    if (last != nullptr) last->word[kNext] = reinterpret_cast<uint64_t>(request);
-    (first == nullptr ? first : last) = request;
-    last = request;
-  }
-  np_request* take() {
-    np_request* const request = first;
-    first = reinterpret_cast<np_request*>(request->word[kNext]);
-    if (first == nullptr) last = nullptr;
-    return request;
-  }
-};
+using Line = RequestQueue<kNext>;
 
 // Messages that arrived in memory of this module, in order: which cell, and how many bytes.
 struct Piece {

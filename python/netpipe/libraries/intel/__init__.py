@@ -91,7 +91,7 @@ family(
             ask=presets.ask,
             read_back=presets.read_back,
             parameters=(
-                # Intel MPI Developer Reference, "Shared Memory Control". Of neither it says the present value.
+                # Intel MPI Developer Reference, "Shared Memory Control". The library does not say what they are set to.
                 Parameter("I_MPI_SHM_CELL_FWD_SIZE", "auto|shm", 1024, 1 << 20, (16384, 131072, 524288)),
                 Parameter("I_MPI_SHM_CELL_FWD_NUM", "auto|shm", 4, 1024, (8, 32, 128)),
             ),

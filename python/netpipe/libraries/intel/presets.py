@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presets of Intel MPI's collectives: which there are, rules by size, and whether the library takes them, and any other
-variable of it.
+"""Presets of Intel MPI's collectives: which there are, and rules by size. And whether the library takes them, or any
+other of its variables.
 
     I_MPI_ADJUST_ALLREDUCE="2:0-1024@4-4;5:1025-1048576@4-4"     preset, bytes and ranks, from and to
 
@@ -35,7 +35,7 @@ SAYS_WHAT_IT_TAKES = {"I_MPI_DEBUG": "6", "I_MPI_FABRICS": "shm"}
 
 
 def ask(programs: Path, names: Sequence[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Those that it knows: what they are for, and the presets of an operation. It says no present value."""
+    """Of each variable that it knows: what it is for, and the presets of an operation; not what it is set to."""
     found = {}
     for name in names:
         said = _said([str(programs / "impi_info"), "-v", name], environment)

@@ -35,7 +35,7 @@ def parameters(library: Library) -> tuple[Knob, ...]:
 
 
 def _values(parameter: Parameter, present: str) -> Sequence[int]:
-    """Around the present value; those of the family where the library does not say one."""
+    """Around the present value, or those of the family where the library does not say what it is."""
     if not present.lstrip("-").isdigit():
         return parameter.values
     now = int(present)

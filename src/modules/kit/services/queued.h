@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kit/request_queue.h"
 #include "kit/streams/fd_io.h"
 #include "kit/waiting.h"
 #include "netpipe/module.h"
@@ -51,21 +52,7 @@ enum Word { kChannel, kData, kBytes, kState, kNext, kTicket };
 // held: handed over, and the library still reads the buffer.
 enum State : uint64_t { kDone, kHeld, kQueued };
 
-struct Queue {
-  np_request *first = nullptr, *last = nullptr;
-  void add(np_request* request) {
-    request->word[kNext] = 0;
-    if (last != nullptr) last->word[kNext] = reinterpret_cast<uint64_t>(request);
-    (first == nullptr ? first : last) = request;
-    last = request;
-  }
-  np_request* take() {
-    np_request* const request = first;
-    first = reinterpret_cast<np_request*>(request->word[kNext]);
-    if (first == nullptr) last = nullptr;
-    return request;
-  }
-};
+using Queue = RequestQueue<kNext>;
 
 // A Socket has
 //   kAlternates: the setting with which messages alternate
@@ -352,33 +339,6 @@ void add_waiting(const Endpoint& endpoint, int64_t* values) {
 }
 
 // An Endpoint has to(peer), the Channel that messages take, and traffic.
-template <typename Endpoint>
-constexpr np_messages kMessages = {
-    .size = sizeof(np_messages),
-    .send = [](Endpoint* e, int peer, const void* data, size_t bytes) { return e->to(peer).send(data, bytes); },
-    .recv = [](Endpoint* e, int peer, void* data, size_t bytes) { return e->to(peer).recv(data, bytes); },
-    .isend =
-        [](Endpoint* e, int peer, const void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
-          auto& channel = e->to(peer);
-          const char* from = static_cast<const char*>(data);
-          np_status status = NP_OK;
-          for (size_t i = 0; i < count && status == NP_OK; ++i, from += stride) {
-            status = channel.isend(from, bytes, &requests[i]);
-          }
-          return status;
-        },
-    .irecv =
-        [](Endpoint* e, int peer, void* data, size_t stride, size_t bytes, np_request* requests, size_t count) {
-          auto& channel = e->to(peer);
-          char* into = static_cast<char*>(data);
-          np_status status = NP_OK;
-          for (size_t i = 0; i < count && status == NP_OK; ++i, into += stride) {
-            status = channel.irecv(into, bytes, &requests[i]);
-          }
-          return status;
-        },
-};
-
 // m: what a module has of its own.
 template <typename Endpoint>
 np_module queued_module(np_module m) {
@@ -394,7 +354,7 @@ np_module queued_module(np_module m) {
   m.min_ranks = 2;
   m.max_ranks = INT32_MAX;
   m.crosses_hosts = 1;
-  m.messages = &kMessages<Endpoint>;
+  m.messages = &fd_io::kWireMessages<Endpoint>;
   m.close = [](Endpoint* e) { delete e; };
   m.limits = [](Endpoint*, np_limits* limits) {
     limits->empty = 1;
