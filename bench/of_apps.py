@@ -10,9 +10,10 @@ time in MPI differs by several times from launch to launch.
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,8 +41,10 @@ from netpipe.session import Session
 
 RANKS = (2, 4)
 CLASS = os.environ.get("NETPIPE_BENCH_CLASS", "W")  # A where there is time: it takes ten times as long
-KERNELS = ("is", "cg", "mg", "ft", "lu", "sp", "bt")
 SWEEP = "sweep3d"
+EVERY = ("is", "cg", "mg", "ft", "lu", "sp", "bt", SWEEP)
+# fewer where there is no time for all: LU takes longer than all others together
+KERNELS = tuple(os.environ.get("NETPIPE_BENCH_KERNELS", ",".join(EVERY)).split(","))
 SWEEP_CLASS = "50"
 EVENTS = 1_000_000
 TIMEOUT_S = 300.0
@@ -70,7 +73,10 @@ def planned(variants: list[str]) -> tuple[list[Task], list[str]]:
     """
     tasks: list[Task] = []
     reasons: list[str] = []
-    for names, problem in ((KERNELS, CLASS), ((SWEEP,), SWEEP_CLASS)):
+    of_nas = tuple(name for name in KERNELS if name != SWEEP)
+    for names, problem in ((of_nas, CLASS), (tuple(name for name in KERNELS if name == SWEEP), SWEEP_CLASS)):
+        if not names:
+            continue
         made = plan(Request(names, variants, (problem,), RANKS))
         tasks += [task for task in made.tasks if not task.oversubscribed]
         reasons += made.notes
@@ -195,6 +201,15 @@ def curves(profile: Profile, variants: list[str], ranks: int, folder: Path) -> R
     return Reading(Run.read(path, samples=False))
 
 
+def in_turn(variants: Sequence[str], turn: int) -> list[str | None]:
+    """A launch of each, and None for the one whose profile is the source, in an order by lot: a machine differs from
+    minute to minute, and a launch after one of the same program from a launch after another one.
+    """
+    order: list[str | None] = [None, *variants]
+    random.Random(turn).shuffle(order)
+    return order
+
+
 def itself(times: list[float]) -> float:
     """How well a launch predicts the others: its distance from their median, in the middle."""
     return median(abs(one / median(times[:at] + times[at + 1 :]) - 1) for at, one in enumerate(times))
@@ -218,12 +233,13 @@ def predicted(rounds: int) -> list[Result]:
             reading = curves(first, variants, ranks, Path(folder))
             source: list[Profile] = []
             taken: dict[str, list[float]] = {variant: [] for variant in variants}
-            for _ in range(
-                max(LEAST, rounds)
-            ):  # in turn: what a machine is like differs from minute to minute
-                source.append(profiled(runner, some[variants[0]])[0])
-                for variant in variants:
-                    taken[variant].append(in_mpi(profiled(runner, some[variant])[0]))
+            for turn in range(max(LEAST, rounds)):
+                for variant in in_turn(variants, turn):
+                    whole = profiled(runner, some[variant or variants[0]])[0]
+                    if variant is None:
+                        source.append(whole)
+                    else:
+                        taken[variant].append(in_mpi(whole))
             said: Predicted = predict(source, reading, variants[0])
             by_variant = {one.variant: one for one in said.variants}
             verdicts += judged(said, {variant: median(times) for variant, times in taken.items()})
