@@ -382,6 +382,18 @@ def test_what_this_process_has_changed_is_its_own(kernel: Path, tmp_path: Path) 
     assert table.read("net.core.wmem_max", kernel) == "212992"
 
 
+def test_hosts_with_the_same_home_change_settings_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    here = applied.state_file()
+    with applied.alone():
+        monkeypatch.setattr(socket, "gethostname", lambda: "another.example.org")
+        assert applied.state_file() != here
+        with applied.alone():
+            pass
+
+
 def test_two_tuners_never_change_settings_at_once(tmp_path: Path) -> None:
     """Also between two trials of the first, when nothing is changed."""
     state = tmp_path / "state" / "tune.json"

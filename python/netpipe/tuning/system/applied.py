@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes settings of the kernel and of network interfaces, and puts them back: at the end, after a failure, and, where
 the process was killed, when netpipe starts the next time, whatever its command. What was there before is in a file on
-disk before anything is changed, with the host and the network namespace that it belongs to: hosts may share the folder.
+disk before anything is changed, with the host and the network namespace that it belongs to; each host has its own file.
 One tuner at a time changes settings: of two, each would take what the other has changed for what was there before.
 """
 
@@ -25,8 +25,9 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one on each host, and 
 
 
 def state_file() -> Path:
+    """Of this host, as several may have the same home."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "netpipe" / "tune-system.json"
+    return Path(base) / "netpipe" / f"tune-system.{socket.gethostname()}.json"
 
 
 @contextlib.contextmanager
