@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -377,12 +378,17 @@ def tunable_libraries() -> Sequence[str]:
     return known
 
 
+def of_a_file(value: str) -> str:
+    """A setting that is the path of a file of the tuner's, without its temporary folder."""
+    return Path(value).name if Path(value).is_absolute() else value
+
+
 def gained_over(name: str, what: str, ranks: int) -> Result:
     """What the tuner gains over the defaults of a module, for a goal."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = tuned(Case("defaults", name, what, "", ("--ranks", str(ranks))), folder)
     times = outcome["times_as_fast"]
-    settings = ",".join(f"{key}={value}" for key, value in outcome["settings"].items())
+    settings = ",".join(f"{key}={of_a_file(value)}" for key, value in outcome["settings"].items())
     shown = "nothing to gain"
     if outcome["gains"] and times:
         shown = f"{times['value']:.3g} [{times['low']:.3g} {times['high']:.3g}] times as fast"
