@@ -304,6 +304,25 @@ def test_losses_that_wander_are_found_though_their_interval_is_not_known() -> No
     assert found_by("messages-lost", made)
 
 
+def test_losses_of_every_launch_are_found_though_each_may_be_chance() -> None:
+    """From 2 to 12 % over four launches: the interval of all of them holds 0, and so does that of some."""
+    made = messages_lost.fires()
+    (first,) = [point for point in made.points if point.size_bytes > 8]
+    shares = (0.019, 0.035, 0.123, 0.073)
+    launches = [
+        msgspec.structs.replace(
+            first, launch=launch, measures=[msgspec.structs.replace(first.measures[0], median=share, low=0.0)]
+        )
+        for launch, share in enumerate(shares)
+    ]
+    made.points[:] = launches
+    assert found_by("messages-lost", made)
+    made.points[0] = msgspec.structs.replace(
+        first, measures=[msgspec.structs.replace(first.measures[0], median=0.0, low=0.0)]
+    )
+    assert not found_by("messages-lost", made)
+
+
 @pytest.mark.parametrize("others", [True, False])
 def test_a_size_without_a_whole_sample_is_the_one_that_loses_most(others: bool) -> None:
     """`others`: whether another size of the curve has a time."""

@@ -18,8 +18,9 @@ from netpipe.findings import (
     rule,
 )
 from netpipe.reading import Reading
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.measures import LOSS, Measured
-from netpipe.records import Point, Rank, Run, Skipped
+from netpipe.records import Measure, Point, Rank, Run, Skipped
 from netpipe.units import percent_text, size_text
 
 DROPS = "kernel_drops"
@@ -39,8 +40,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
     if not counted:
         raise CannotJudge("no layer counted lost messages")
     for measured in counted:
-        # Losses wander. Without an interval, `low` is that of the launch that lost least, and what it lost was counted.
-        lost = {size: share for size, share in measured.values.items() if share.low > 0}
+        least = _least(reading.run, measured)
+        lost = {size: share for size, share in measured.values.items() if least.get(size, 0.0) > 0}
         known = measured.variant in opened and measured.variant in options
         if not known or measured.variant in reading.copies or not lost:
             continue
@@ -64,6 +65,25 @@ def judge(reading: Reading) -> Iterator[Finding]:
             + (OVERTAKEN if measured.variant in unordered else ""),
             remedy=_remedy(options[measured.variant], bool(drops)),
         )
+
+
+def _least(run: Run, of: Measured) -> dict[int, float]:
+    """By size, what the launch that lost least has lost. Losses wander: launches may differ so much that the interval
+    of all of them holds 0, and so do visits of one. Of few launches each has to be sure of its own.
+    """
+    found: dict[int, list[Measure]] = {}
+    records: tuple[Point | Skipped, ...] = (*run.points, *run.skipped)
+    for one in records:
+        if (one.variant, one.pattern) == (of.variant, of.pattern) and one.size_bytes is not None:
+            found.setdefault(one.size_bytes, []).extend(
+                each for each in one.measures if each.name == LOSS and each.median is not None
+            )
+    return {size: min(_lost(one, len(some)) for one in some) for size, some in found.items() if some}
+
+
+def _lost(one: Measure, launches: int) -> float:
+    counted = one.median or 0.0
+    return counted if one.low is None or launches >= FEWEST_LAUNCHES else one.low
 
 
 def _drops(run: Run, of: Measured, size: int) -> int:
