@@ -323,6 +323,63 @@ def test_every_figure_and_table_of_a_paper_is_made(with_mpis: Mpis, tmp_path: Pa
     assert (tmp_path / name / "published.csv").is_file()
 
 
+def rows_of_osu(text: str) -> list[list[float]]:
+    """As scripts read it: comments begin with #, and every other line has a size and numbers."""
+    lines = text.splitlines()
+    assert lines[0].startswith("# OSU MPI ")
+    return [[float(word) for word in line.split()] for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.deep
+def test_every_table_of_osu_is_made_as_its_scripts_read_it(with_mpis: Mpis, tmp_path: Path) -> None:
+    with_mpis.need("openmpi", "mpich")
+    (tmp_path / "osu.toml").write_text(briefly("osu"))
+    done = suite(tmp_path, "run", "./osu.toml", "--size", "quick", limit_s=1800)
+    assert done.returncode == 0, done.stderr
+    assert " was not made" not in done.stdout, done.stdout
+    tables = sorted((tmp_path / "osu").glob("osu*.txt"))
+    for library in ("openmpi", "mpich"):
+        of = [path for path in tables if f".mpi-{library}" in path.name]
+        assert len(of) > 40, [path.name for path in tables]
+    for path in tables:
+        rows = rows_of_osu(path.read_text())
+        assert rows, path
+        assert all(len(row) == len(rows[0]) and min(row[1:]) >= 0 for row in rows), path
+
+
+@pytest.mark.deep
+def test_every_table_of_imb_is_made_and_read_again(with_mpis: Mpis, tmp_path: Path) -> None:
+    with_mpis.need("openmpi", "mpich")
+    (tmp_path / "imb.toml").write_text(briefly("imb"))
+    done = suite(tmp_path, "run", "./imb.toml", "--size", "quick", limit_s=1800)
+    assert done.returncode == 0, done.stderr
+    assert " was not made" not in done.stdout, done.stdout
+    tables = sorted((tmp_path / "imb").glob("*.txt"))
+    assert len(tables) >= 2
+    for path in tables:
+        again = subprocess.run(
+            [sys.executable, "-m", "netpipe", "import", str(path), "-o", str(path.with_suffix(".jsonl"))],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["netpipe-classic", "nightly"])
+def test_every_figure_and_table_of_a_suite_is_made(with_mpis: Mpis, tmp_path: Path, name: str) -> None:
+    with_mpis.need("openmpi", "mpich")
+    (tmp_path / f"{name}.toml").write_text(briefly(name))
+    sizes = ("--size", "quick") if name == "nightly" else ()
+    done = suite(tmp_path, "run", f"./{name}.toml", *sizes, limit_s=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " was not made" not in done.stdout, done.stdout
+    assert (tmp_path / name / "report.html").is_file()
+
+
 # Of the health of this machine the gate of these tests says nothing: it may have neighbours, or a governor that saves.
 BY_HISTORY = """summary = "Health, by its history alone"
 source = "this test"
