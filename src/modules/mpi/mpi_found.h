@@ -191,6 +191,9 @@ static np_status look_around(np_endpoint* e) {
   }
   if (code == MPI_SUCCESS) code = exchange(e, memory->out, memory->in); /* the first one may connect */
   read_sockets(&memory->before);
+  /* Nobody goes on before all have looked. In a ring a rank that waits for its processor is sent as many messages as
+   * there are ranks before it looks, and they would count as sent earlier. */
+  if (code == MPI_SUCCESS) code = MPI_Barrier(e->comm);
   for (int i = 0; i < FOUND_MESSAGES && code == MPI_SUCCESS; ++i) code = exchange(e, memory->out, memory->in);
   read_sockets(&memory->after);
   compare_sockets(&e->found, &memory->before, &memory->after);
