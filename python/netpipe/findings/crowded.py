@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Finding, Quantity, examples, rule
-from netpipe.findings.library import library_of
+from netpipe.findings import AS_RECORDED, SEVERE, CannotJudge, Confirm, Finding, Quantity, examples, rule
+from netpipe.findings.curves import by_yielding, opened
+from netpipe.findings.library import library_of, setting
+from netpipe.libraries.settings import YIELDS
 from netpipe.reading import Reading
 from netpipe.reading.machine.crowding import Crowding
 from netpipe.records import Rank, Run, Variant
@@ -17,14 +19,18 @@ from netpipe.units import listed
 
 @rule("oversubscribed-job", "Oversubscribed", needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """One finding for all variants with so many ranks on so many processors."""
+    """One finding for all variants with so many ranks on so many processors. A variant that was told not to yield has
+    one of its own: there is an experiment.
+    """
     if not any(rank.processors for variant in reading.run.variants for rank in variant.ranks):
         raise CannotJudge("the ranks did not record their processors")
-    alike: dict[str, list[Crowding]] = {}
+    confirms = _experiments(reading)
+    alike: dict[tuple[str, str], list[Crowding]] = {}
     for one in reading.crowded.values():
         if one.started:
-            alike.setdefault(str(one), []).append(one)
-    for number, (first, *others) in alike.items():
+            alone = one.variant if one.variant in confirms else ""
+            alike.setdefault((str(one), alone), []).append(one)
+    for (number, alone), (first, *others) in alike.items():
         names = listed([first.variant, *(one.variant for one in others)])
         was, its = ("were", "their") if others else ("was", "its")
         yield Finding(
@@ -41,8 +47,24 @@ def judge(reading: Reading) -> Iterator[Finding]:
             cause="A library that polls for a message holds the processor that the sender needs; one that yields or "
             "sleeps gives it away. So two libraries differ here by how they wait, and not by how they communicate.",
             remedy="run fewer ranks, use more hosts (--hosts), or allow more processors (--launcher-args, the batch "
-            f"system's request){_own(reading, [one.variant for one in (first, *others)])}",
+            "system's request)"
+            + (
+                f"; or {setting(reading, alone, *YIELDS)}"
+                if alone
+                else _own(reading, [one.variant for one in (first, *others)])
+            ),
+            confirm=confirms.get(alone),
         )
+
+
+def _experiments(reading: Reading) -> dict[str, Confirm]:
+    """By variant, with its first curve; of those that were told not to yield and could."""
+    found: dict[str, Confirm] = {}
+    for one in opened(reading):
+        confirm = by_yielding(reading, one)
+        if confirm is not None:
+            found.setdefault(one.curve.variant, confirm)
+    return found
 
 
 def _own(reading: Reading, variants: Iterable[str]) -> str:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 SHM, TCP, UCX, OFI = "shm", "tcp", "ucx", "libfabric"
 # Settings, with the value that a remedy gives them.
 SHARED, ONE_COPY, NO_NAGLE = ("transport", SHM), ("single_copy", "cma"), ("nodelay", "yes")
+YIELDS = ("yield", "yes")
+# The folder of the files through which ranks share memory. No module has an option for it: it goes through `env`.
+FILES_IN_MEMORY = ("backing_directory", "/dev/shm")  # noqa: S108  (where POSIX shared memory is)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from netpipe.findings import Confirm
 from netpipe.findings.library import variables
+from netpipe.libraries.settings import YIELDS
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate
+from netpipe.reading.summary import latency_place
 
 ENV = "env"  # the option of libraries that takes variables: NAME=VALUE;NAME=VALUE
 
@@ -86,6 +88,26 @@ def with_variables(one: Opened, added: Mapping[str, str]) -> str:
     """The variant with these variables in its option `env`, in place of what it has of the same names."""
     own = [f"{name}={value.replace(',', '|').replace(';', '!')}" for name, value in added.items()]
     return with_setting(one.curve.variant, ENV, ";".join([*_other_variables(one, added), *own]))
+
+
+def by_yielding(reading: Reading, one: Opened) -> Confirm | None:
+    """The experiment for ranks that keep their processor while they wait: the setting by which their library gives it
+    away, at a small message. None: the library has none, or it was not told to leave that: without a word it yields
+    where ranks share processors.
+    """
+    name, no = YIELDS[0], "no"
+    place = latency_place(one.curve.points)
+    _, own = variables(reading, one.curve.variant, *YIELDS)
+    if place is None or name not in one.has or not own:
+        return None
+    said = dict(word.partition("=")[::2] for word in one.options.get(ENV, "").split(";"))
+    by_variables = [
+        said[variable] != value for variable, value in own.items() if variable in said
+    ]  # these win
+    if not any(by_variables or [one.options[name] == no]):
+        return None
+    yielding = variant_with(reading, one, *YIELDS)
+    return Confirm(one.curve.variant, yielding, one.curve.pattern, [one.curve.points[place].size_bytes])
 
 
 def _other_variables(one: Opened, names: Collection[str]) -> list[str]:

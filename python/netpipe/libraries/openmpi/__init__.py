@@ -9,7 +9,19 @@ from typing import ClassVar
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.openmpi import rules
 from netpipe.libraries.openmpi.rules import MCA
-from netpipe.libraries.settings import NO_NAGLE, OFI, ONE_COPY, SHARED, SHM, TCP, UCX, Setting, of_ucx
+from netpipe.libraries.settings import (
+    FILES_IN_MEMORY,
+    NO_NAGLE,
+    OFI,
+    ONE_COPY,
+    SHARED,
+    SHM,
+    TCP,
+    UCX,
+    YIELDS,
+    Setting,
+    of_ucx,
+)
 from netpipe.libraries.starting.hosts import joined
 from netpipe.libraries.tunables import Parameter, Tunables
 
@@ -64,8 +76,12 @@ def settings(one: Setting) -> Mapping[str, str]:
     components = {SHM: "sm" if one.major >= 5 else "vader", TCP: TCP}
     if one.said == SHARED:
         return {f"{MCA}pml": "ob1", f"{MCA}btl": f"self,{components[SHM]}"}
+    if one.said == YIELDS:
+        return {f"{MCA}mpi_yield_when_idle": "1"}
     if one.below == UCX:
         return of_ucx(one)
+    if (one.said, one.below) == (FILES_IN_MEMORY, SHM):
+        return {f"{MCA}btl_{components[SHM]}_backing_directory": one.value}
     if one.said == ONE_COPY:
         name = "smsc" if one.major >= 5 else "btl_vader_single_copy_mechanism"
         return {f"{MCA}{name}": one.value}
@@ -117,8 +133,7 @@ family(
         tunables=TUNABLES,
         settings=settings,
         remedies={
-            "backing-file": f"{MCA}btl_sm_backing_directory=/dev/shm (btl_vader_backing_directory before Open MPI "
-            "5); a build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
+            "backing-file": "a build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
             "oversubscribed-job": f"{MCA}mpi_yield_when_idle=1, by which ranks that wait give their processor away",
             "no-overlap": f"{MCA}btl_tcp_progress_thread=1 over TCP; for shared memory it has no such thread",
         },

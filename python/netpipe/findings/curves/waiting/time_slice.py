@@ -18,9 +18,10 @@ from netpipe.findings import (
     quantity,
     rule,
 )
-from netpipe.findings.curves import opened, variant_with
-from netpipe.findings.library import own_remedy
+from netpipe.findings.curves import by_yielding, opened, variant_with
+from netpipe.findings.library import own_remedy, setting
 from netpipe.findings.machine import Facts
+from netpipe.libraries.settings import YIELDS
 from netpipe.reading import Reading, waiting
 from netpipe.reading.summary import latency_place
 from netpipe.records import Environment, PlannedVariant, Rank, Run
@@ -53,15 +54,13 @@ def judge(reading: Reading) -> Iterator[Finding]:
         slices = at.time_ns.value / tick_ns
         if slices < TICKS:
             continue
-        confirm = None
-        if "wait" in one.has:
+        confirm, own = by_yielding(reading, one), own_remedy(reading, variant, "oversubscribed-job")
+        if confirm is not None:
+            own = setting(reading, variant, *YIELDS)
+        elif "wait" in one.has:
             blocking = variant_with(reading, one, "wait", waiting.BLOCK)
             confirm = Confirm(variant, blocking, one.curve.pattern, [at.size_bytes])
-        ways = [
-            "a processor for each rank",
-            f"wait={waiting.BLOCK}" if confirm else "",
-            own_remedy(reading, variant, "oversubscribed-job"),
-        ]
+        blocks = f"wait={waiting.BLOCK}" if "wait" in one.has else ""
         yield Finding(
             severity=WARNING,
             variant=variant,
@@ -76,7 +75,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             "a small message takes.",
             cause="A rank that polls keeps its processor until its time slice ends. The rank that would send the "
             "message waits for that processor.",
-            remedy="; or ".join(filter(None, ways)),
+            remedy="; or ".join(filter(None, ["a processor for each rank", blocks, own])),
             confirm=confirm,
         )
 
