@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import msgspec
 import pytest
@@ -63,6 +64,13 @@ def beside_another_size(made: Run) -> Run:
     return made
 
 
+def shaped_by(made: Run, kind: str, **more: object) -> Run:
+    """The run, whose interfaces have this queue discipline."""
+    for environment in made.environments:
+        environment.facts["network"]["interfaces"][0]["qdisc"] = {"kind": kind, **more}
+    return made
+
+
 def nowhere(made: Run) -> Run:
     for variant in made.variants:
         for rank in variant.ranks:
@@ -114,10 +122,34 @@ def test_a_curve_that_can_be_judged_is_judged_beside_one_that_cannot() -> None:
 
 
 def test_among_many_hosts_without_a_shaper_nothing_limits_and_nothing_is_lacking() -> None:
-    made = among_three(rate_limit.fires())
-    for environment in made.environments:
-        environment.facts["network"]["interfaces"][0]["qdisc"] = {"kind": "fq_codel"}
-    assert why("rate-limit", made) is None
+    assert why("rate-limit", shaped_by(among_three(rate_limit.fires()), "fq_codel")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "shows"), [("htb", "class"), ("hfsc", "class"), ("cake", "qdisc"), ("netem", "qdisc")]
+)
+def test_a_shaper_whose_rate_is_not_recorded_is_said(kind: str, shows: str) -> None:
+    said = why("rate-limit", shaped_by(rate_limit.fires(), kind)) or ""
+    assert said.startswith(f"{kind} may limit the rate of eth0")
+    assert f"tc {shows} show dev eth0" in said
+    assert why("rate-limit", shaped_by(among_three(rate_limit.fires()), kind)) == rate_limit.AMONG_MANY
+    assert why("rate-limit", shaped_by(rate_limit.fires(), kind, bits_per_s=1e9)) is None
+
+
+def test_beside_a_shaper_that_was_read_another_one_may_be_lower() -> None:
+    """The second host has htb: the first one's limit is a finding where the curve comes near it, and no answer else."""
+
+    def with_htb(made: Run) -> Run:
+        (first,) = made.environments
+        made.environments.append(msgspec.structs.replace(first, host="node18", facts=deepcopy(first.facts)))
+        made.environments[1].facts["network"]["interfaces"][0]["qdisc"] = {"kind": "htb"}
+        return made
+
+    near = with_htb(rate_limit.fires())
+    assert why("rate-limit", near) is None
+    assert [one.rule for one in judge(Reading(near)).findings if one.rule == "rate-limit"]
+    far = with_htb(rate_limit.silent())
+    assert (why("rate-limit", far) or "").startswith("htb may limit the rate of eth0")
 
 
 def test_a_run_of_nothing_but_the_idle_module_has_no_floor_to_tell() -> None:
