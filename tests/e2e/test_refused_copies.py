@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,24 @@ def test_shm_copies_what_is_not_in_its_own_memory_twice(tmp_path: Path) -> None:
     assert "of them at 64 KiB" in one["what"]
     assert one["evidence"]["messages"]["value"] > 0
     assert not [one for one in run(tmp_path, *words, refused=False) if one["rule"] == "extra-copy"]
+
+
+@pytest.mark.usefixtures("allowed")
+@pytest.mark.module("mpi")
+def test_a_library_that_stops_there_is_told_to_copy_twice(with_mpis: Mpis, tmp_path: Path) -> None:
+    """MPICH 5.0.2 does not notice the refusal, and waits for ever."""
+    with_mpis.need("mpich")
+    netpipe = [sys.executable, "-m", "netpipe"]
+    words = ["mpi@mpich", "--sizes", "8,1M", "--budget", "0.2", "--launches", "1", "--timeout", "8"]
+    measured = [*netpipe, "run", *words, "-q", "-o", "run.jsonl"]
+    done = subprocess.run(
+        refusing(measured), capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 4, done.stderr
+    found = json.loads(call([*netpipe, "show", "--json"], tmp_path))["findings"]
+    (one,) = [one for one in found if one["rule"] == "measurement-failed"]
+    assert f"refuses process_vm_readv ({REFUSED})" in one["cause"]
+    assert one["remedy"].startswith("single_copy=none (MPICH: MPIR_CVAR_CH4_CMA_ENABLE=0)")
+    experiment = shlex.split(one["experiment"])
+    assert experiment[:3] == ["netpipe", "run", "mpi@mpich:single_copy=none"]
+    call(refusing([*netpipe, *experiment[1:], "--budget", "0.2", "--launches", "1"]), tmp_path)

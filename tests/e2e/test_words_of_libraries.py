@@ -32,6 +32,8 @@ SETTINGS = (
     ("sndbuf", "65536", "ucx_tcp", "ucx"),
     ("single_copy", "cma", "shm", "shm"),
     ("single_copy", "cma", "ucx_shm", "ucx"),
+    ("single_copy", "none", "shm", "shm"),
+    ("single_copy", "none", "ucx_shm", "ucx"),
     ("yield", "yes", "shm", "shm"),
 )
 OWN_TCP = ("openmpi", "openmpi4", "lam")  # in the others TCP is that of UCX or libfabric

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """extra-copy where nobody asked for two copies and the system does not allow one: by the facts of the host, and by what
-shm counted.
+shm counted. And what measurement-failed says of a library that stops there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from netpipe.findings import Finding, judge
 from netpipe.findings.curves import extra_copy
 from netpipe.reading import Reading
-from netpipe.records import Environment, Run
+from netpipe.records import Environment, Error, Run
 
 REFUSED = "Operation not permitted"
 SECCOMP = {"process_vm_readv": REFUSED, "ptrace_scope": 0}
@@ -122,3 +122,74 @@ def test_small_messages_are_not_judged() -> None:
     for point in made.points:
         point.size_bytes = min(point.size_bytes, 4096)
     assert not found_in(made)
+
+
+# --------------------------------------------------------------------- a library that stops where it may not copy once
+
+
+def stopped(
+    version: str = "MPICH 5.0.2",
+    single_copy: str = "auto",
+    transport: str = "shared memory",
+    size_bytes: int | None = 1 << 20,
+    limits: dict[str, Any] = SECCOMP,
+    pattern: str = "pingpong",
+) -> Finding:
+    """What is said of a run in which an MPI did not go on at this size."""
+    made = on_host(library(single_copy, transport), limits)
+    assert made.header is not None
+    made.header.argv = ["run", "shm", "mpi@x", "--timeout", "3", "--sizes", "8,1M", "-o", "run.jsonl"]
+    for variant in made.variants:
+        variant.version = version if variant.variant == "mpi@x" else None
+    message = "rank 0 did not answer within 3 s"
+    made.errors.append(
+        Error(variant="mpi@x", pattern=pattern, size_bytes=size_bytes, code=4, message=message)
+    )
+    (found,) = [one for one in judge(Reading(made)).findings if one.rule == "measurement-failed"]
+    assert found.what.endswith(f" failed: {message}.")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        ("MPICH 5.0.2", "single_copy=none (MPICH: MPIR_CVAR_CH4_CMA_ENABLE=0), which copies them twice; or "),
+        ("Open MPI 5.0.11", "single_copy=none (Open MPI: OMPI_MCA_smsc=^cma,knem,xpmem), which "),
+        (
+            "Open MPI 4.1.4",
+            "single_copy=none (Open MPI: OMPI_MCA_btl_vader_single_copy_mechanism=none), which ",
+        ),
+        ("Intel MPI 2021.13", "single_copy=none (Intel MPI: I_MPI_SHM_CMA=0), which "),
+        ("Unheard MPI 1.2", "single_copy=none, which "),
+    ],
+)
+def test_what_stops_at_a_large_message_where_one_copy_is_refused_is_told_to_copy_twice(
+    version: str, remedy: str
+) -> None:
+    found = stopped(version)
+    assert found.remedy.startswith(remedy)
+    assert "--cap-add=SYS_PTRACE" in found.remedy
+    assert found.cause.startswith("A filter of system calls (seccomp)")
+    assert found.experiment == "netpipe run mpi@x:single_copy=none --sizes 1048576 --timeout 3"
+    stream = stopped(version, pattern="stream")
+    assert stream.experiment == (
+        "netpipe run mpi@x:single_copy=none --pattern stream --sizes 1048576 --timeout 3"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"single_copy": "none"},
+        {"transport": "TCP"},
+        {"size_bytes": 4096},
+        {"size_bytes": None},
+        {"limits": {"process_vm_readv": "allowed", "ptrace_scope": 1}},
+        {"limits": {}},
+    ],
+)
+def test_what_stops_for_another_reason_is_told_nothing_of_copies(other: dict[str, Any]) -> None:
+    found = stopped(**other)
+    assert found.remedy == "mend what the message names, and measure again"
+    assert found.cause == ""
+    assert found.experiment == "netpipe run shm mpi@x --timeout 3 --sizes 8,1M"

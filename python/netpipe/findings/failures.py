@@ -5,10 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from netpipe.findings import AS_RECORDED, SEVERE, Finding, again, examples, rule
+from netpipe.findings.curves import with_setting
+from netpipe.findings.curves.extra_copy import LEAST_BYTES, LEAST_SCOPE, elsewhere
+from netpipe.findings.experiments import words
+from netpipe.findings.library import setting
+from netpipe.findings.machine import Facts
+from netpipe.findings.machine.limits import attach_refused
+from netpipe.libraries.settings import TWO_COPIES
 from netpipe.reading import Reading
 from netpipe.records import Error, Run
-from netpipe.units import sentence, size_text
+from netpipe.units import capital, sentence, size_text
 
 
 @rule("measurement-failed", "Measurement failed")
@@ -17,7 +26,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     same = {(error.variant, error.size_bytes, error.message): error for error in reversed(reading.run.errors)}
     for error in reversed(same.values()):
         size = f" at {size_text(error.size_bytes)}" if error.size_bytes is not None else ""
-        yield Finding(
+        found = Finding(
             severity=SEVERE,
             variant=error.variant,
             pattern=error.pattern,
@@ -28,6 +37,42 @@ def judge(reading: Reading) -> Iterator[Finding]:
             remedy="mend what the message names, and measure again",
             experiment=again(reading),
         )
+        refused = _copy_refused(reading, error)
+        yield found if refused is None else _of_refusal(reading, found, *refused)
+
+
+def _copy_refused(reading: Reading, error: Error) -> tuple[str, str] | None:
+    """Why the system refuses process_vm_readv and what allows it, where that may be what stopped a variant: at a large
+    message through shared memory, of a library that may copy it once. Some libraries do not notice the refusal.
+    """
+    name, none = TWO_COPIES
+    options = next(
+        (one.options for plan in reading.run.plans for one in plan.variants if one.variant == error.variant),
+        {},
+    )
+    ranks = [rank for one in reading.run.variants if one.variant == error.variant for rank in one.ranks]
+    if options.get(name, none) == none or (error.size_bytes or 0) < LEAST_BYTES:
+        return None
+    if not ranks or any(elsewhere(rank.settings) for rank in ranks):
+        return None
+    hosts = {rank.host for rank in ranks}
+    facts = [Facts(one.facts) for one in reading.run.environments if one.host in hosts]
+    return next(filter(None, (attach_refused(one, LEAST_SCOPE) for one in facts)), None)
+
+
+def _of_refusal(reading: Reading, found: Finding, why: str, remedy: str) -> Finding:
+    """The finding, with this likely cause and what to try."""
+    variant, size = found.variant or "", found.size_bytes or 0
+    argv = reading.run.header.argv if reading.run.header else []
+    without = with_setting(variant, *TWO_COPIES)
+    return msgspec.structs.replace(
+        found,
+        certainty="The failure and the refusal are in the record; that one follows from the other is shown by the "
+        "experiment, which then does not fail.",
+        cause=f"{capital(why)}. A library that copies large messages once, by process_vm_readv, may wait for ever.",
+        remedy=f"{setting(reading, variant, *TWO_COPIES)}, which copies them twice; or {remedy}",
+        experiment=words.alone(without, found.pattern or "pingpong", size, argv),
+    )
 
 
 def fires() -> Run:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 SHM, TCP, UCX, OFI = "shm", "tcp", "ucx", "libfabric"
 # Settings, with the value that a remedy gives them.
 SHARED, ONE_COPY, NO_NAGLE = ("transport", SHM), ("single_copy", "cma"), ("nodelay", "yes")
-YIELDS = ("yield", "yes")
+TWO_COPIES, YIELDS = ("single_copy", "none"), ("yield", "yes")
 # The folder of the files through which ranks share memory. No module has an option for it: it goes through `env`.
 FILES_IN_MEMORY = ("backing_directory", "/dev/shm")  # noqa: S108  (where POSIX shared memory is)
 
@@ -50,6 +50,8 @@ def of_ucx(one: Setting) -> Mapping[str, str]:
         return {"UCX_RNDV_THRESH": one.after}
     if one.said == ONE_COPY:
         return {"UCX_TLS": "self,posix,sysv,cma"}
+    if one.said == TWO_COPIES:
+        return {"UCX_TLS": "self,posix,sysv"}
     if one.said == NO_NAGLE:
         return {"UCX_TCP_NODELAY": "y"}
     names = {"rndv": "UCX_RNDV_THRESH", "sndbuf": "UCX_TCP_SNDBUF", "rcvbuf": "UCX_TCP_RCVBUF"}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from netpipe.findings import (
     CURVES,
@@ -49,7 +49,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     kept = {(loss.variant, loss.pattern): loss for loss in reading.losses}
     judged = False
     for one in opened(reading):
-        if not any(at.size_bytes >= LEAST_BYTES for at in one.curve.points) or _elsewhere(one):
+        if not any(at.size_bytes >= LEAST_BYTES for at in one.curve.points) or elsewhere(one.settings):
             continue
         loss = kept.get((one.curve.variant, one.curve.pattern))
         name = next((name for name, (twice, _) in OPTIONS.items() if one.options.get(name) in twice), None)
@@ -67,9 +67,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _elsewhere(one: Opened) -> bool:
-    """Do its messages go another way than through shared memory?"""
-    found = one.settings.get("transport_found")
+def elsewhere(settings: Mapping[str, str]) -> bool:
+    """Do the messages of a rank that recorded these go another way than through shared memory?"""
+    found = settings.get("transport_found")
     return found is not None and "shared memory" not in found.lower()
 
 

@@ -99,9 +99,17 @@ def in_common(argv: Sequence[str], names: Collection[str]) -> list[str]:
 
 def words(confirm: Confirm) -> list[str]:
     """The words after `netpipe run` that run an experiment."""
-    pattern = [] if confirm.pattern == "pingpong" else ["--pattern", confirm.pattern]
-    sizes = ",".join(map(str, confirm.sizes))
-    return [confirm.variant, confirm.remedied, *pattern, "--sizes", sizes, *confirm.options]
+    return [confirm.variant, confirm.remedied, *_at(confirm.pattern, confirm.sizes), *confirm.options]
+
+
+def alone(variant: str, pattern: str, size_bytes: int, argv: Sequence[str]) -> str:
+    """The command that measures one variant at one size, as the run of this command line was measured."""
+    return shlex.join(["netpipe", "run", variant, *_at(pattern, [size_bytes]), *kept(argv)])
+
+
+def _at(pattern: str, sizes: Sequence[int]) -> list[str]:
+    named = [] if pattern == "pingpong" else ["--pattern", pattern]
+    return [*named, "--sizes", ",".join(map(str, sizes))]
 
 
 def command(confirm: Confirm) -> str:

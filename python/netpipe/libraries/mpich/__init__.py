@@ -9,7 +9,7 @@ from typing import ClassVar
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.mpich import rules
 from netpipe.libraries.mpich.rules import CVAR
-from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, UCX, Setting, of_ucx
+from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, TWO_COPIES, UCX, Setting, of_ucx
 from netpipe.libraries.tunables import Parameter, Tunables
 
 
@@ -50,8 +50,8 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {f"{CVAR}NOLOCAL": "0"}
     if one.below == UCX:
         return of_ucx(one)
-    if (one.said, one.below) == (ONE_COPY, SHM) and one.major >= 5:
-        return {f"{CVAR}CH4_CMA_ENABLE": "1"}
+    if one.said in (ONE_COPY, TWO_COPIES) and one.below == SHM and one.major >= 5:
+        return {f"{CVAR}CH4_CMA_ENABLE": "1" if one.said == ONE_COPY else "0"}
     if (one.name, one.below) == ("eager", SHM) and one.major >= 5:
         return {f"{CVAR}CH4_IPC_CMA_P2P_THRESHOLD": one.after}
     if (one.name, one.below) == ("eager", OFI):

@@ -17,6 +17,7 @@ from netpipe.libraries.settings import (
     SHARED,
     SHM,
     TCP,
+    TWO_COPIES,
     UCX,
     YIELDS,
     Setting,
@@ -82,9 +83,10 @@ def settings(one: Setting) -> Mapping[str, str]:
         return of_ucx(one)
     if (one.said, one.below) == (FILES_IN_MEMORY, SHM):
         return {f"{MCA}btl_{components[SHM]}_backing_directory": one.value}
-    if one.said == ONE_COPY:
-        name = "smsc" if one.major >= 5 else "btl_vader_single_copy_mechanism"
-        return {f"{MCA}{name}": one.value}
+    if one.said in (ONE_COPY, TWO_COPIES):
+        if one.major < 5:
+            return {f"{MCA}btl_vader_single_copy_mechanism": one.value}
+        return {f"{MCA}smsc": one.value if one.said == ONE_COPY else "^cma,knem,xpmem"}
     if (one.name, one.below) == ("eager", OFI):
         return {"FI_OFI_RXM_BUFFER_SIZE": one.value}
     if (one.said, one.below) == (NO_NAGLE, TCP):
