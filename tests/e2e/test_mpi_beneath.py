@@ -12,6 +12,7 @@ import pytest
 from conftest import Netpipe
 from mpi import Mpis
 
+from netpipe.findings import judge
 from netpipe.reading import Reading
 from netpipe.records import Run
 
@@ -106,3 +107,20 @@ def test_an_mpi_over_ucx_stands_on_ucx_in_the_stack_and_in_the_losses(
     depth = {step.variant: step.depth for step in stack.steps}
     assert depth[over_ucx[1]] == depth["ucx:tls=tcp"] + 1 == depth["tcp:wait=poll"] + 2
     assert f"{fabric} goes through libfabric over tcp, which was not measured" in " ".join(done.said.split())
+
+
+def test_libfabric_within_a_host_is_called_a_wrong_transport(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path
+) -> None:
+    """Nobody asked for a transport, and Open MPI left its shared memory for libfabric's TCP."""
+    with_mpis.need("openmpi")
+    fabric = "OMPI_MCA_pml=cm;OMPI_MCA_mtl=ofi;OMPI_MCA_mtl_ofi_provider_include=tcp!ofi_rxm"
+    variant = f"mpi@openmpi:env={fabric}"
+    done = netpipe(variant, *QUICK)
+    assert done.code == 0, done.said
+    judgement = judge(Reading(Run.read(tmp_path / "run.jsonl")))
+    (found,) = [one for one in judgement.findings if one.rule == "wrong-transport"]
+    assert found.what.startswith(
+        f"{variant} sends through libfabric over TCP although its ranks share a host"
+    )
+    assert "OMPI_MCA_pml=ob1" in found.remedy

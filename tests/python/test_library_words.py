@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from netpipe.findings import Finding, judge
-from netpipe.findings.curves import eager_limit, extra_copy, small_buffers, wrong_transport
+from netpipe.findings.curves import backing_file, eager_limit, extra_copy, small_buffers, wrong_transport
 from netpipe.findings.curves.thresholds import late_switch
 from netpipe.findings.curves.waiting import delayed_acknowledgement
 from netpipe.reading import Reading
@@ -96,6 +96,16 @@ def test_the_way_through_memory_is_named_as_both_have_it(version: str, words: st
 
 
 @pytest.mark.parametrize(
+    ("below", "way"),
+    [("tcp", "TCP"), ("ucx", "UCX over TCP"), ("libfabric", "libfabric over TCP"), (None, "TCP")],
+)
+def test_the_library_that_took_the_messages_to_the_network_is_named(below: str | None, way: str) -> None:
+    one = found("wrong-transport", of(wrong_transport.fires(), OPENMPI5, below))
+    assert one.what.startswith(f"mpi@x sends through {way} although its ranks share a host: ")
+    assert one.remedy == "transport=shm (Open MPI: OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,sm)"
+
+
+@pytest.mark.parametrize(
     ("env", "remedied"),
     [
         ("OMPI_MCA_pml=ob1;OMPI_MCA_btl=^sm", "mpi@x:transport=shm"),
@@ -132,6 +142,21 @@ def test_one_copy_is_named_as_both_have_it(version: str, words: str) -> None:
     made = extra_copy.run_of("mpi@x", {"single_copy": "none"}, {}, below="shm")
     remedy = found("extra-copy", of(made, version, "shm")).remedy
     assert remedy == f"single_copy=cma{words}; in a container --cap-add=SYS_PTRACE"
+
+
+@pytest.mark.parametrize(
+    ("version", "begins"),
+    [
+        (OPENMPI5, "OMPI_MCA_btl_sm_backing_directory=/dev/shm; or OMPI_MCA_shmem_posix_priority=100, "),
+        (OPENMPI4, "OMPI_MCA_btl_vader_backing_directory=/dev/shm; or OMPI_MCA_shmem_posix_priority=100, "),
+        (MPICH5, backing_file.REMEDY),
+        (UNKNOWN, backing_file.REMEDY),
+    ],
+)
+def test_shared_memory_without_a_file_on_a_disk_is_named_as_the_library_has_it(
+    version: str, begins: str
+) -> None:
+    assert found("backing-file", of(backing_file.fires(), version, "shm")).remedy.startswith(begins)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ WAYS = ("transport", "rpi")  # settings that say how messages go; LAM has its ow
 SHARED = ("transport", "shm")
 OPEN = (None, "", "auto")  # the library chooses
 NETWORK = "TCP"  # as the module found it among the sockets of the process
+CARRIERS = {"ucx": "UCX over ", "libfabric": "libfabric over "}  # by the layer below that the module found
 
 
 @rule("wrong-transport", "Network within a host", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
+    below = {one.variant: one.below or "" for one in reading.run.variants}
     judged = False
     for one in opened(reading):
         variant = one.curve.variant
@@ -49,8 +51,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
             variant=variant,
             pattern=one.curve.pattern,
             size_bytes=size,
-            what=f"{variant} sends through TCP although its ranks share a host: {time_text(latency.value)} for "
-            f"{size_text(size)}{said}.",
+            what=f"{variant} sends through {CARRIERS.get(below[variant], '')}TCP although its ranks share a host: "
+            f"{time_text(latency.value)} for {size_text(size)}{said}.",
             evidence=evidence,
             certainty="The connections of the processes are certain; what shared memory would gain is shown by the "
             "experiment.",

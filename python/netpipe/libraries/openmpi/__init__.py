@@ -135,7 +135,9 @@ family(
         tunables=TUNABLES,
         settings=settings,
         remedies={
-            "backing-file": "a build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
+            # Seen in 4.1.4 and 5.0.11: the segments are then those of shm_open.
+            "backing-file": f"or {MCA}shmem_posix_priority=100, which takes POSIX shared memory instead of files; a "
+            "build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
             "oversubscribed-job": f"{MCA}mpi_yield_when_idle=1, by which ranks that wait give their processor away",
             "no-overlap": f"{MCA}btl_tcp_progress_thread=1 over TCP; for shared memory it has no such thread",
         },
