@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collective settings of Intel MPI and LAM, over programs that answer as theirs do."""
+"""Collective settings of Intel MPI and LAM, over programs that answer as theirs do, and when parameters are tried."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,12 @@ from netpipe.libraries import families
 from netpipe.libraries.intel import presets
 from netpipe.libraries.lam import modules
 from netpipe.libraries.tunables import Chosen
+from netpipe.session import Request
+from netpipe.tuning import job as jobs
+from netpipe.tuning.job import Job, Part
 from netpipe.tuning.library import Library
 from netpipe.tuning.library.parameters import parameters
+from netpipe.tuning.search.goals import Goal
 from netpipe.tuning.search.variants import Changes, Start
 
 FAMILIES = {one.name: one for one in families()}
@@ -124,3 +129,57 @@ def test_a_library_without_its_program_answers_nothing(tmp_path: Path, family: s
     variable = of.tunables.algorithm("allreduce")
     assert of.ask([variable]) == {}
     assert of.read_back({variable: "x"}) == {}
+
+
+# ------------------------------------------------------------------------------ parameters of collectives between hosts
+
+
+class Asked(Library):
+    """A library that knows every parameter, and has 64 KiB for each."""
+
+    def ask(
+        self, variables: Sequence[str], set_: Mapping[str, str] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        assert set_ is None
+        return {one: {"value": "65536", "choices": [], "help": ""} for one in variables}
+
+
+def open_mpi(*version: int) -> Library:
+    tunables = FAMILIES["openmpi"].tunables
+    assert tunables is not None
+    return Asked("openmpi", tunables, version)
+
+
+def segments(found: Sequence[Any]) -> list[str]:
+    """The operations whose segments of HAN are among these knobs."""
+    names = (one.name.removeprefix("OMPI_MCA_coll_han_").partition("_segsize") for one in found)
+    return [operation for operation, matches, _ in names if matches]
+
+
+def test_the_segments_of_han_are_tried_for_the_operations_that_obey_them() -> None:
+    found = parameters(open_mpi(5, 0, 11), {"bcast", "allreduce", "alltoall"})
+    assert segments(found) == ["allreduce", "bcast"]
+    knob = found[-1]
+    assert knob.values == ("16384", "262144", "1048576", "4194304")
+    assert "524288" in knob.around("262144"), "what its developers found to be faster"
+    assert "shm" not in knob.transports
+    assert segments(parameters(open_mpi(5, 0, 11))) == []
+    assert segments(parameters(open_mpi(4, 1, 4), {"bcast"})) == [], "HAN stands back there"
+    others = [one.name for one in parameters(open_mpi(4, 1, 4))]
+    assert [one.name for one in parameters(open_mpi(5, 0, 11))] == others != []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"), [("A,B", ["bcast"]), ("A:2,B:2", ["bcast"]), ("A", []), (None, [])]
+)
+def test_segments_of_han_are_tried_between_hosts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: str | None, expected: list[str]
+) -> None:
+    monkeypatch.setattr(jobs, "library", lambda _: open_mpi(5, 0, 11))
+    places = (("pingpong", 8), ("collective:what=bcast", 1 << 20))
+    profile = Goal("profile=p.jsonl", places, places, (8, 1 << 20), dict.fromkeys(places, 1.0), 4)
+    base = Request(["mpi@openmpi"], hosts=hosts)
+    job = Job(base, profile, 60.0, tmp_path)
+    _, there = job._settings(Start.of("mpi@openmpi"), {"options": []}, Part(profile, base, {}))
+    assert segments(there.knobs) == expected
+    assert there.knobs, "its other parameters are tried anyhow"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,12 @@ class Parameter:
     least: int
     most: int
     values: tuple[int, ...] = ()  # to try, where the library does not say what it is at present
+    operation: str = ""  # the collective that obeys it, and only between hosts; "": messages do
+    since: tuple[int, ...] = ()  # the first version of the library in which it matters
+
+    def matters(self, version: tuple[int, ...], operations: Collection[str]) -> bool:
+        """In this version of the library, with these collectives between hosts."""
+        return version >= self.since and (not self.operation or self.operation in operations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,8 @@ class Job:
             return libs, collectives.space(libs, part.goal, start, only)
         if self.only and not only:
             return libs, Space(())
-        return libs, space(module["options"], start, texts_here(start), parameters(libs), only)
+        operations = part.goal.collectives if len(set(self._hosts)) > 1 else ()
+        return libs, space(module["options"], start, texts_here(start), parameters(libs, operations), only)
 
     def _check_rules(self, start: Start, libs: Library, there: Space, part: Part) -> None:
         """Raises Failure (3) where one file cannot hold what several searches find."""

@@ -7,7 +7,7 @@ left out.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from netpipe.libraries.tunables import Parameter
@@ -19,9 +19,9 @@ from netpipe.tuning.search.variants import Start
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
-def parameters(library: Library) -> tuple[Knob, ...]:
-    """What can be tried of a library."""
-    table = library.tunables.parameters
+def parameters(library: Library, operations: Collection[str] = ()) -> tuple[Knob, ...]:
+    """What can be tried of a library. `operations`: the collectives that are measured between hosts."""
+    table = [one for one in library.tunables.parameters if one.matters(library.version, operations)]
     known = library.ask([one.variable for one in table])
     found = []
     for one in table:

@@ -23,6 +23,7 @@ from netpipe.reading.estimate import Estimate, unsure
 
 LATENCY, THROUGHPUT, CURVE, COLLECTIVE, PROFILE = "latency", "throughput", "curve", "collective", "profile"
 NAMES = (LATENCY, THROUGHPUT, CURVE, f"{COLLECTIVE}=NAME,...", f"{PROFILE}=FILE")
+COLLECTIVE_PATTERN = "collective:what="  # and the operation
 OCTAVES = tuple(1 << power for power in range(24))  # 1 B to 8 MiB
 COLLECTIVE_SIZES = tuple(1 << power for power in range(3, 21, 2))  # 8 B to 512 KiB
 MOST_PROFILED = 10  # sizes of a profile that are measured: those that take most time
@@ -42,6 +43,12 @@ class Goal:
     @property
     def patterns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pattern for pattern, _ in self.counted))
+
+    @property
+    def collectives(self) -> frozenset[str]:
+        """The operations among the patterns: allreduce, bcast."""
+        named = (pattern.partition(COLLECTIVE_PATTERN) for pattern in self.patterns)
+        return frozenset(operation for _, matches, operation in named if matches)
 
     @property
     def operations(self) -> tuple[Goal, ...]:
@@ -98,7 +105,7 @@ def goal(text: str) -> Goal:
     if name == CURVE and not equals:
         return _pingpong(name, (8, 1 << 10, 16 << 10, 128 << 10, 1 << 20), OCTAVES[:-1])
     if name == COLLECTIVE and value:
-        patterns = [f"collective:what={one}" for one in dict.fromkeys(value.split(",")) if one]
+        patterns = [f"{COLLECTIVE_PATTERN}{one}" for one in dict.fromkeys(value.split(",")) if one]
         places = tuple((pattern, size) for pattern in patterns for size in COLLECTIVE_SIZES)
         if places:
             return Goal(text, places, places, COLLECTIVE_SIZES)
@@ -141,7 +148,7 @@ def from_profile(path: Path) -> Goal:
         ours = OPERATIONS.get(group.name)
         if ours is not None and ours != "barrier" and group.ranks > 1 and group.bytes:
             size = group.bytes // group.ranks if group.name in TO_EACH else group.bytes
-            place = (f"collective:what={ours}", max(size, 1))
+            place = (f"{COLLECTIVE_PATTERN}{ours}", max(size, 1))
             often[place] = often.get(place, 0.0) + 1
     if not often:
         raise Failure(
