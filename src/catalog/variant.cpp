@@ -126,13 +126,13 @@ std::string_view copy_in(std::string_view text) {
 // Defaults of the common options are the plan's: these are only in force until then.
 enum CommonOfPattern { common_buffers, common_reuse, common_send_offset, common_recv_offset };
 constexpr std::array<np_option, 4> of_patterns{{
-    {"buffers", NP_CHOICE, "warm", 0, 0, buffer_choices, "", buffers_help, 0},
+    {"buffers", NP_CHOICE, "warm", 0, 0, buffer_choices, "", buffers_help, 1},
     {"reuse", NP_INT, "100", 0, 100, nullptr, "%",
-     "percentage of messages that reuse a buffer; each of the others takes pages that were mapped for it", 0},
+     "percentage of messages that reuse a buffer; each of the others takes pages that were mapped for it", 1},
     {"send_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
-     "where messages start, counted from a page boundary", 0},
+     "where messages start, counted from a page boundary", 1},
     {"recv_offset", NP_SIZE, "0", 0, most_offset_bytes, nullptr, "bytes",
-     "where messages land, counted from a page boundary", 0},
+     "where messages land, counted from a page boundary", 1},
 }};
 enum CommonOfVariant { common_ranks, common_pages, common_node };
 constexpr std::array<np_option, 3> of_variants{{

@@ -27,8 +27,8 @@ constexpr std::array<np_option, 3> options{{
     {"op", NP_CHOICE, "fetch_add", 0, 0, "fetch_add|add|swap|compare_swap|fetch|set", "",
      "which operation; add and set fetch nothing, so a flush completes them", 0},
     {"target", NP_CHOICE, "one", 0, 0, "one|own", "",
-     "all ranks operate on the same word of the last rank, or each on a word of its own", 0},
-    {"in_flight", NP_INT, "1", 1, 65536, nullptr, "operations", "op=add and set: operations between two flushes", 0},
+     "all ranks operate on the same word of the last rank, or each on a word of its own", 1},
+    {"in_flight", NP_INT, "1", 1, 65536, nullptr, "operations", "op=add and set: operations between two flushes", 1},
 }};
 constexpr std::array<np_atomic, 6> operations{NP_ATOMIC_FETCH_ADD,    NP_ATOMIC_ADD,   NP_ATOMIC_SWAP,
                                               NP_ATOMIC_COMPARE_SWAP, NP_ATOMIC_FETCH, NP_ATOMIC_SET};

@@ -21,9 +21,9 @@ namespace {
 enum Option { by, in_flight };
 constexpr std::array<np_option, 2> options{{
     {"by", NP_CHOICE, "cast", 0, 0, "cast|sends", "",
-     "whether the layer brings one message to all other ranks, or rank 0 sends it to one after another", 0},
+     "whether the layer brings one message to all other ranks, or rank 0 sends it to one after another", 1},
     {"in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "messages before all others answer, in flight together",
-     0},
+     1},
 }};
 
 bool casts(const Part& part) { return part.options[by].number == 0; }

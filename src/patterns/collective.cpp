@@ -18,7 +18,7 @@ namespace {
 
 constexpr auto options =
     collectives::options_with({"call", NP_CHOICE, "blocking", 0, 0, "blocking|request", "",
-                               "start the operation and wait for it in one call, or in separate calls (request)", 0});
+                               "start the operation and wait for it in one call, or in separate calls (request)", 1});
 bool with_request(const Part& part) { return part.options[collectives::own].number != 0; }
 
 constexpr std::array<Measure, 5> measures{{

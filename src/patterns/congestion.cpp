@@ -25,8 +25,8 @@ namespace {
 enum Option { load_bytes, load };
 enum Load { in_pairs, incast };
 constexpr std::array<np_option, 2> options{{
-    {"load_bytes", NP_SIZE, "64k", 1, 1LL << 30, nullptr, "bytes", "size of the messages that load the network", 0},
-    {"load", NP_CHOICE, "pairs", 0, 0, "pairs|incast", "", "who loads it: pairs both ways, or all to one", 0},
+    {"load_bytes", NP_SIZE, "64k", 1, 1LL << 30, nullptr, "bytes", "size of the messages that load the network", 1},
+    {"load", NP_CHOICE, "pairs", 0, 0, "pairs|incast", "", "who loads it: pairs both ways, or all to one", 1},
 }};
 
 constexpr std::array<Measure, 3> measures{{

@@ -31,9 +31,9 @@ namespace {
 enum Option { load, work, side };
 enum Side { both, first, last };
 constexpr std::array<np_option, 3> options{{
-    {"load", NP_INT, "100", 0, 100, nullptr, "%", "how much of the time the processors compute", 0},
-    {"work", NP_CHOICE, "register", 0, 0, "register|memory", "", "whether the computation goes through memory", 0},
-    {"side", NP_CHOICE, "both", 0, 0, "both|first|last", "", "which rank of a pair computes", 0},
+    {"load", NP_INT, "100", 0, 100, nullptr, "%", "how much of the time the processors compute", 1},
+    {"work", NP_CHOICE, "register", 0, 0, "register|memory", "", "whether the computation goes through memory", 1},
+    {"side", NP_CHOICE, "both", 0, 0, "both|first|last", "", "which rank of a pair computes", 1},
 }};
 
 constexpr std::array<Measure, 3> measures{{

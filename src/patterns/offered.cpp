@@ -32,9 +32,9 @@ namespace {
 
 enum Option { rate, arrivals };
 constexpr std::array<np_option, 2> options{{
-    {"rate", NP_INT, "10000", 1, 100'000'000, nullptr, "1/s", "messages a second", 0},
+    {"rate", NP_INT, "10000", 1, 100'000'000, nullptr, "1/s", "messages a second", 1},
     {"arrivals", NP_CHOICE, "even", 0, 0, "even|poisson", "",
-     "the gaps between messages: equal, or exponentially distributed", 0},
+     "the gaps between messages: equal, or exponentially distributed", 1},
 }};
 
 constexpr std::array<Measure, 4> measures{{

@@ -41,8 +41,8 @@ constexpr std::array<np_option, 3> options{{
     {"side", NP_CHOICE, "send", 0, 0, "send|recv|both", "",
      "whose calls are timed: in batches of sends or of receives, or of both in a ping-pong", 0},
     {"call", NP_CHOICE, "request", 0, 0, "request|blocking", "",
-     "start and wait in separate calls (request), or in one call", 0},
-    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "side=send, recv: most messages in a batch", 0},
+     "start and wait in separate calls (request), or in one call", 1},
+    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "side=send, recv: most messages in a batch", 1},
 }};
 
 constexpr std::array<Measure, 2> measures{{

@@ -30,12 +30,12 @@ namespace {
 
 enum Option { count, by, fill, processors };
 constexpr std::array<np_option, 4> options{{
-    {"threads", NP_INT, "2", 1, 1024, nullptr, "threads", "threads of each rank that make parts ready", 0},
+    {"threads", NP_INT, "2", 1, 1024, nullptr, "threads", "threads of each rank that make parts ready", 1},
     {"by", NP_CHOICE, "parts", 0, 0, "parts|send", "",
-     "whether each thread marks its own parts as ready, or one of them sends the message when all are done", 0},
+     "whether each thread marks its own parts as ready, or one of them sends the message when all are done", 1},
     {"fill", NP_BOOL, "yes", 0, 0, nullptr, "", "each thread writes to every cache line of its parts first", 0},
     {"processors", NP_CHOICE, "any", 0, 0, "any|rank", "",
-     "where threads beside the first of a rank run: wherever the kernel puts them, or where their rank is pinned", 0},
+     "where threads beside the first of a rank run: wherever the kernel puts them, or where their rank is pinned", 1},
 }};
 
 constexpr std::array<Measure, 1> measures{{

@@ -14,7 +14,7 @@ constexpr std::array<np_option, 1> options{{
     {"call", NP_CHOICE, "requests", 0, 0, "requests|sendrecv", "",
      "requests: a rank starts a receive and a send and waits for both; sendrecv: it makes one blocking call for both "
      "(MPI_Sendrecv)",
-     0},
+     1},
 }};
 bool in_one_call(const Part& part) { return part.options[call].number != 0; }
 

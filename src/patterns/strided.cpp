@@ -27,9 +27,9 @@ constexpr std::array<np_option, 5> own_options{{
     one_sided::options[in_flight],
     {"direction", NP_CHOICE, "put", 0, 0, "put|get", "", "into the memory of the last rank, or out of it", 0},
     {"block", NP_SIZE, "8", 1, 1 << 20, nullptr, "bytes",
-     "size of a block; message sizes that are no multiple of it are left out", 0},
+     "size of a block; message sizes that are no multiple of it are left out", 1},
     {"stride", NP_SIZE, "16", 1, 1 << 20, nullptr, "bytes",
-     "from the beginning of a block to that of the next, on both sides; block or more", 0},
+     "from the beginning of a block to that of the next, on both sides; block or more", 1},
 }};
 
 bool getting(const Part& part) { return part.options[direction].number != 0; }

@@ -34,9 +34,9 @@ constexpr std::array<np_option, 4> options{{
     {"traffic", NP_CHOICE, "pingpong", 0, 0, "pingpong|window", "",
      "what each thread does: one message there and back, or many in flight and then an acknowledgement", 0},
     {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages",
-     "traffic=window: messages of a thread in flight together", 0},
+     "traffic=window: messages of a thread in flight together", 1},
     {"processors", NP_CHOICE, "any", 0, 0, "any|rank", "",
-     "where threads beside the first of a rank run: wherever the kernel puts them, or where their rank is pinned", 0},
+     "where threads beside the first of a rank run: wherever the kernel puts them, or where their rank is pinned", 1},
 }};
 
 constexpr std::array<Measure, 2> measures{{

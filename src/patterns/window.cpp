@@ -34,12 +34,12 @@ namespace {
 enum Option { in_flight, directions, completion, places };
 enum Places { for_receives, for_none, for_all };
 constexpr std::array<np_option, 4> options{{
-    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a window, in flight together", 0},
+    {"in_flight", NP_INT, "16", 1, 65536, nullptr, "messages", "messages of a window, in flight together", 1},
     {"directions", NP_CHOICE, "one", 0, 0, "one|both", "", "whether both ranks send at once", 0},
     {"completion", NP_CHOICE, "acknowledged", 0, 0, "acknowledged|local", "",
      "a window is done when the receiver says that it has come, or when the sender's own requests are complete", 0},
     {"places", NP_CHOICE, "receives", 0, 0, "receives|one|all", "",
-     "which messages of a window have a place of their own: those received, none (one place for all), or all", 0},
+     "which messages of a window have a place of their own: those received, none (one place for all), or all", 1},
 }};
 
 std::uint32_t width(const Part& part) { return static_cast<std::uint32_t>(part.options[in_flight].number); }

@@ -516,7 +516,11 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   for (const ChosenPattern& mode : resolved.modes) {
     json.open('{').field("pattern", mode.name).field("name", mode.pattern->name).key("options").open('{');
     for (std::size_t i = 0; i < mode.options.size(); ++i) json.field(mode.options[i].name, mode.texts[i]);
-    json.close('}').close('}');
+    json.close('}').key("tunable").open('[');
+    for (const np_option& option : mode.options) {
+      if (option.tunable != 0) json.value(option.name);
+    }
+    json.close(']').close('}');
   }
   const bool list = plan.schedule.kind == Schedule::Kind::list;
   json.close(']').key("schedule").open('{');

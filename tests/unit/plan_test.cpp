@@ -430,6 +430,7 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
        R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2","pages":"auto","node":"-1"},"copy_of":null}],"patterns":["pingpong"],)",
        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
+       R"("recv_offset":"0"},"tunable":["buffers","reuse","send_offset","recv_offset"]}],)",
        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
        R"("buffers":{"policy":"warm","send_offset_bytes":8,"recv_offset_bytes":0,"pool_bytes":)",
        R"("target":0.01,"confidence":0.95,"budget_s":3,"launches":1,"verify":true,"timeout_s":10,"seed":1,"placement":"auto","pin":[3,null],)",

@@ -162,6 +162,21 @@ TEST(ChosenPattern, IsAPatternWithSettings) {
   EXPECT_EQ(plain->pattern->departures(plain->part(1, 2, 8)), 0U) << "one way: rank 1 only receives";
 }
 
+TEST(ChosenPattern, SaysUnderWhichOptionsItIsTheSameOperation) {
+  const auto tunable = [](const char* pattern) {
+    const Result<ChosenPattern> chosen = parse_pattern(pattern);
+    std::string names;
+    for (const np_option& option : chosen->options) {
+      if (option.tunable != 0) names += std::string(option.name) + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(tunable("window"), "in_flight places buffers reuse send_offset recv_offset ")
+      << "two directions are two messages, and local completion is not that of the receiver";
+  EXPECT_EQ(tunable("collective"), "call root rotate in_place stride buffers reuse send_offset recv_offset ");
+  EXPECT_EQ(tunable("halo"), "buffers reuse send_offset recv_offset ") << "in 3 dimensions more faces are sent";
+}
+
 TEST(ChosenPattern, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemedy) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"windw", "there is no pattern 'windw'; did you mean 'window'?"},

@@ -52,6 +52,7 @@ class PlannedMode(msgspec.Struct, kw_only=True):
     pattern: str  # as in the points: with the settings that differ from their defaults
     name: str  # without them
     options: dict[str, str] = {}  # defaults included
+    tunable: list[str] = []  # options whose value leaves the operation the same; none in older files
 
 
 class Schedule(msgspec.Struct, kw_only=True):

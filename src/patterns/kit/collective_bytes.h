@@ -25,8 +25,8 @@ constexpr std::array<np_option, options> options_with(const np_option& of_patter
   return {{
       {"what", NP_CHOICE, "allreduce", 0, 0, names, "", "which operation", 0},
       of_pattern,
-      {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 0},
-      {"rotate", NP_BOOL, "no", 0, 1, nullptr, "", "each operation has the next rank as its root", 0},
+      {"root", NP_INT, "0", 0, 1 << 20, nullptr, "", "the rank that sends, or receives, for all", 1},
+      {"rotate", NP_BOOL, "no", 0, 1, nullptr, "", "each operation has the next rank as its root", 1},
       {"datatype", NP_CHOICE, "double", 0, 0, "double|float|int64|int32", "",
        "of a reduction: what is reduced; of alltoalls: what is moved", 0},
       {"reduction", NP_CHOICE, "sum", 0, 0, "sum|min|max|prod|and|or|xor", "",
@@ -34,7 +34,7 @@ constexpr std::array<np_option, options> options_with(const np_option& of_patter
       {"in_place", NP_BOOL, "no", 0, 1, nullptr, "",
        "what a rank contributes already lies where its result will (MPI_IN_PLACE); of operations with a root at the "
        "root",
-       0},
+       1},
       {"counts", NP_CHOICE, "even", 0, 0, "even|linear|last", "",
        "gatherv, scatterv, allgatherv, alltoallv and reduce_scatter: every rank has size_bytes, or from nothing for "
        "rank 0 up to twice that for the last, or the last rank has what all have together",
@@ -48,7 +48,7 @@ constexpr std::array<np_option, options> options_with(const np_option& of_patter
       {"degree", NP_INT, "0", 0, most_degree, nullptr, "ranks",
        "of topology=graph: how many ranks each rank sends to, and receives from; 0: 2, of two ranks 1", 0},
       {"stride", NP_INT, default_stride, 1, 4096, nullptr, "elements",
-       "of alltoalls: from the beginning of an element to that of the next, in source and target", 0},
+       "of alltoalls: from the beginning of an element to that of the next, in source and target", 1},
   }};
 }
 

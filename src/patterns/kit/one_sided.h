@@ -27,7 +27,7 @@ namespace netpipe::patterns::one_sided {
 enum Option { sync, in_flight };
 enum Sync { by_flush, by_fence, by_wait };
 inline constexpr np_option in_flight_option{
-    "in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "operations between two of these", 0};
+    "in_flight", NP_INT, "1", 1, 65536, nullptr, "messages", "operations between two of these", 1};
 inline constexpr std::array<np_option, 2> options{{
     {"sync", NP_CHOICE, "flush", 0, 0, "flush|fence", "",
      "what completes operations: a flush by the rank that began them, or a fence of all ranks", 0},

@@ -167,9 +167,11 @@ enum class Loss {
 
 struct Pattern {
   const char* name;
-  const char* summary;                      // one line
-  const char* formula;                      // how bytes and time become its metric
-  const char* source;                       // paper or standard
+  const char* summary;  // one line
+  const char* formula;  // how bytes and time become its metric
+  const char* source;   // paper or standard
+  // tunable: what is timed stays the same operation, completed in the same way, so that times under two values of the
+  // option can be compared. 0 where an operation becomes another one (what=bcast), or means more (directions=both).
   std::span<const np_option> options = {};  // NOLINT(readability-redundant-member-init): most patterns leave it out
   // What one round of the pattern counts: its time is divided by this to give the time of one operation.
   std::uint32_t (*operations)(const Part& part);
