@@ -41,13 +41,14 @@ def test_a_message_of_no_bytes_is_no_latency_and_no_rate() -> None:
 
 
 def test_peak_half_and_knee_by_hand() -> None:
-    # Rates of 0.25, 0.5, 1, 1.9 and 2 bytes per ns; half of the peak is 1 at 4 bytes exactly, 90 % of it 1.8.
-    got = of(point("m", 1, 4), point("m", 2, 4), point("m", 4, 4), point("m", 19, 10), point("m", 40, 20))
+    # Rates of 0.25, 0.5, 1, 1.6, 1.9 and 2 bytes per ns; half of the peak is 1 at 4 bytes exactly, 90 % of it 1.8.
+    rates = {1: 0.25, 2: 0.5, 4: 1, 8: 1.6, 16: 1.9, 32: 2}
+    got = of(*(point("m", size, size / rate) for size, rate in rates.items()))
     assert got.peak_bytes_per_s is not None
     assert got.peak_bytes_per_s.value == pytest.approx(2e9)
-    assert got.peak_size_bytes == 40
+    assert got.peak_size_bytes == 32
     assert got.half_size_bytes == pytest.approx(4)
-    assert got.knee_size_bytes == 19
+    assert got.knee_size_bytes == 16
 
 
 def test_half_of_the_peak_is_interpolated_over_the_logarithm_of_the_size() -> None:
@@ -60,6 +61,16 @@ def test_half_of_the_peak_is_not_invented() -> None:
     """Where the curve starts above it, and where its neighbours are far apart, the sizes do not say."""
     assert of(point("m", 32, 32), point("m", 64, 40)).half_size_bytes is None
     assert of(point("m", 1, 4), point("m", 4, 4)).half_size_bytes is None
+
+
+def test_where_a_curve_saturates_is_not_invented() -> None:
+    """Of 8 B and 1 MiB the knee may be anywhere between them; a curve that is as fast from its first size on has it
+    there or below.
+    """
+    assert of(point("m", 8, 1000), point("m", 1 << 20, 100_000)).knee_size_bytes is None
+    assert of(point("m", 512, 512), point("m", 1024, 1024)).knee_size_bytes is None
+    assert of(point("m", 1024, 1024)).knee_size_bytes is None
+    assert of(point("m", 512, 700), point("m", 1024, 1024)).knee_size_bytes == 1024
 
 
 def test_what_did_not_settle_and_what_was_verified_is_counted() -> None:

@@ -35,7 +35,9 @@ class Summary:
     peak_bytes_per_s: Estimate | None
     peak_size_bytes: int | None
     half_size_bytes: float | None  # n½: from here half of the peak is reached; interpolated over log size
-    knee_size_bytes: int | None  # the smallest size with 90 % of the peak: where the curve saturates
+    # The smallest size with 90 % of the peak: where the curve saturates. None where half_size_bytes would be: the first
+    # size is as fast, or the one before it is more than an octave away, between which the knee may be anywhere
+    knee_size_bytes: int | None
     points: int
     converged: int | None  # points within the target; None: imported, nobody knows
     verified: int  # sizes at which every launch checked what arrived
@@ -66,20 +68,28 @@ def peak_place(points: CurvePoints) -> int | None:
     return best if known[best] >= 0 else top
 
 
-def size_reaching(points: CurvePoints, bytes_per_s: float) -> float | None:
-    """The smallest size that reaches this rate, in bytes; between two sizes the rate is taken as linear in log size.
+def places_around(points: CurvePoints, bytes_per_s: float) -> tuple[int, int] | None:
+    """Where the last size below this rate and the first one that reaches it stand.
 
     None where the sizes do not say: the first one reaches it already, or its neighbours lie more than an octave apart.
     """
     rated = np.flatnonzero(points.moves & (points.size > 0))
-    rates = points.rates.value[rated]
-    reached = np.flatnonzero(rates >= bytes_per_s)
+    reached = np.flatnonzero(points.rates.value[rated] >= bytes_per_s)
     if not len(reached) or reached[0] == 0:
         return None
-    both = [int(reached[0]) - 1, int(reached[0])]
-    (size, next_size), (rate, next_rate) = points.size[rated[both]].tolist(), rates[both].tolist()
-    if next_size > OCTAVE * size:
+    below, first = int(rated[reached[0] - 1]), int(rated[reached[0]])
+    return None if points.size[first] > OCTAVE * points.size[below] else (below, first)
+
+
+def size_reaching(points: CurvePoints, bytes_per_s: float) -> float | None:
+    """The smallest size that reaches this rate, in bytes; between two sizes the rate is taken as linear in log size.
+    None where the sizes do not say (`places_around`).
+    """
+    around = places_around(points, bytes_per_s)
+    if around is None:
         return None
+    both = list(around)
+    (size, next_size), (rate, next_rate) = points.size[both].tolist(), points.rates.value[both].tolist()
     part = (bytes_per_s - rate) / (next_rate - rate)
     return math.exp(math.log(size) + part * (math.log(next_size) - math.log(size)))
 
@@ -89,8 +99,7 @@ def summarise(curve: Curve) -> Summary:
     points, joined = curve.points, curve.joined
     latency, peak = latency_place(joined), peak_place(joined)
     top = None if peak is None else joined.rates.one(peak)
-    fast = joined.rates.value >= KNEE * top.value if top else joined.moves
-    knee = np.flatnonzero(joined.moves & fast)
+    knee = places_around(joined, KNEE * top.value) if top else None
     widths = points.times.half_width
     sure = np.flatnonzero(np.isfinite(widths))
     worst = int(sure[widths[sure].argmax()]) if len(sure) else None
@@ -102,7 +111,7 @@ def summarise(curve: Curve) -> Summary:
         peak_bytes_per_s=top,
         peak_size_bytes=None if peak is None else int(joined.size[peak]),
         half_size_bytes=size_reaching(joined, top.value / 2) if top else None,
-        knee_size_bytes=int(joined.size[knee[0]]) if len(knee) else None,
+        knee_size_bytes=None if knee is None else int(joined.size[knee[1]]),
         points=len(points),
         converged=points.converged.count(True) if None not in points.converged else None,
         verified=int(np.count_nonzero(points.verified)),
