@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from netpipe.findings import Finding, Quantity
     from netpipe.reading import Reading
-    from netpipe.reading.blocks.verdicts import Word
+    from netpipe.reading.blocks.verdicts import Verdict, Word
     from netpipe.reading.estimate import Estimate
 
 __all__ = ["compare", "findings", "load", "measure", "plot"]
@@ -97,10 +97,11 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
     """How long each variant takes over another one at each size: a row for each, and with several runs one for all
     sizes together (`size_bytes` is null).
 
-    One run: its variants of one module or library against each other, by pairs of visits (what `netpipe show` says).
-    Several: each variant of the other runs against itself in the first (what `netpipe compare` says). Columns: variant,
-    against, pattern, size_bytes, ratio (2 is twice as long), low, high (null without an interval), word (faster,
-    slower, no difference, undecided). The intervals of all sizes of one pair of variants hold together, and so do
+    One run: its variants of one module or library against each other, and the settings of a pattern (as variants
+    "tcp (in_flight=4)" and "tcp (in_flight=16)"), by pairs of visits (what `netpipe show` says). Several: each variant
+    of the other runs against itself in the first (what `netpipe compare` says). Columns: variant, against, pattern,
+    size_bytes, ratio (2 is twice as long), low, high (null without an interval), word (faster, slower, no difference,
+    undecided). The intervals of all sizes of one pair of variants hold together, and so do
     those of one call with several runs. `plot("comparison", ...)` draws the same. Raises Failure (2) where there is
     nothing to compare.
     """
@@ -127,15 +128,16 @@ def compare(first: AnyRun, *others: AnyRun, variants: Names = (), patterns: Name
         reading = Reading(_run(first))
         chosen = _chosen(reading, _names(variants), _names(patterns))
         rows = [
-            {"variant": one.variant, "against": one.against, "pattern": one.pattern}
-            | _row(at.size_bytes, at.times, at.word)
+            _compared(one) | _row(at.size_bytes, at.times, at.word)
             for one in reading.verdicts
             if (one.variant, one.pattern) in chosen
             for at in one.sizes
         ]
         if not rows:
             raise Failure(
-                USAGE, "the run has no two variants of one module or library that were measured by turns"
+                USAGE,
+                "the run has no two variants of one module or library, and no two settings of a pattern, that were "
+                "measured by turns",
             )
     reals = dict.fromkeys(("ratio", "low", "high"), polars.Float64)
     texts = dict.fromkeys(("variant", "against", "pattern"), polars.String)
@@ -233,6 +235,13 @@ def plot(
 
 
 # --------------------------------------------------------------------------------------------------------- inside
+
+
+def _compared(verdict: Verdict) -> dict[str, Any]:
+    if verdict.settings is None:
+        return {"variant": verdict.variant, "against": verdict.against, "pattern": verdict.pattern}
+    ours, theirs = (f"{verdict.variant} ({setting})" for setting in verdict.settings)
+    return {"variant": ours, "against": theirs, "pattern": verdict.pattern}
 
 
 def _run(run: AnyRun) -> Run:

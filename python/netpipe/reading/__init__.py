@@ -205,10 +205,19 @@ class Reading:
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Which variant of a layer is faster, and where."""
+        """Which variant of a layer, or setting of a pattern, is faster, and where."""
         from netpipe.reading.blocks.verdicts import verdicts
 
         return verdicts(self.run, self._alike)
+
+    def ratios_of(self, curve: tuple[str, str], against: tuple[str, str]) -> dict[int, Estimate]:
+        """By size how many times as long one curve (variant, pattern) takes as another, as verdicts have it. Empty if
+        the run did not measure them by turns.
+        """
+        from netpipe.reading.blocks.verdicts import between_curves
+
+        ours, theirs = self._alike.get(curve), self._alike.get(against)
+        return between_curves(ours, theirs) if ours is not None and theirs is not None else {}
 
     def times_of(self, variant: str, against: str, pattern: str) -> dict[int, Estimate]:
         """By size how many times as long one variant takes as another, from the blocks of both. The intervals of all

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of two variants of a layer is faster, and where.
+"""Which of two variants of a layer, or of two settings of a pattern, is faster, and where.
 
 Compared are the variants of one module under one pattern, each with the plain one (named as its module), else with the
 first; and libraries of one kind (mpi@mpich and mpi@openmpi), each with the first that has the same settings. Variants
-with different numbers of ranks are not compared: what they do is not the same, so neither is faster at it. The ratio
-of a size is that of the times within its blocks. The intervals of all sizes hold together with 95 %, so that among many
-sizes without a difference none shows one by chance.
+with different numbers of ranks are not compared: what they do is not the same, so neither is faster at it.
+
+Settings of a pattern are compared under one variant, where they differ in nothing but options that leave the operation
+the same, as the pattern's own table says (`tunable` of the plan): window:in_flight=4 with window:in_flight=16, but no
+broadcast with a reduction. Each is held against the one that has all defaults, else against the first.
+
+A block has all curves at one size, of all variants and patterns, so the ratio of a size is that of the times within its
+blocks. The intervals of all sizes hold together with 95 %, so that among many sizes without a difference none shows one
+by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -19,12 +25,13 @@ from netpipe.reading.blocks.beside import copies
 from netpipe.reading.blocks.visits import Seen, paired
 from netpipe.reading.blocks.whole import ratios
 from netpipe.reading.curves import place_in_plan
+from netpipe.reading.layers import is_idle
 
 if TYPE_CHECKING:
     from netpipe.reading.estimate import Estimate
-    from netpipe.records import Run
+    from netpipe.records import PlannedMode, Run
 
-MOST_VARIANTS = 50  # of one kind
+MOST_VARIANTS = 50  # of one kind, and settings of one pattern
 ALIKE = 0.05  # a difference that is excluded is worth a word up to here
 
 
@@ -44,19 +51,28 @@ class SizeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One variant against another."""
+    """One curve against another: of two variants under one pattern, or of one variant under two settings of it."""
 
     variant: str
-    against: str
+    against: str  # a variant; the same one where settings of the pattern are compared
     pattern: str
+    against_pattern: str
     sizes: tuple[SizeVerdict, ...]  # by rising size
+    # Of the pattern, what these two differ in: "in_flight=4" and "in_flight=16"; None: two variants are compared
+    settings: tuple[str, str] | None = None
 
     def of(self, word: Word) -> tuple[SizeVerdict, ...]:
         return tuple(size for size in self.sizes if size.word is word)
 
 
 def verdicts(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Verdict, ...]:
-    """In the order of the plan. Runs without blocks have none, and neither have sweeps of many variants."""
+    """Of variants, then of settings of patterns, both in the order of the plan. Runs without blocks have none, and
+    neither have sweeps of many variants.
+    """
+    return (*_of_variants(run, visits), *_of_settings(run, visits))
+
+
+def _of_variants(run: Run, visits: Mapping[tuple[str, str], Seen]) -> Iterator[Verdict]:
     modules = {one.variant: one.module for plan in run.plans for one in plan.variants}
     ranks = {opened.variant: len(opened.ranks) for opened in run.variants}
     control = copies(run)
@@ -68,14 +84,13 @@ def verdicts(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Verdict,
         if variant in modules and variant not in control:
             kind = modules[variant].partition("@")[0]
             kinds.setdefault((pattern, kind, ranks.get(variant, 0)), []).append(variant)
-    found = []
     for (pattern, *_), variants in kinds.items():
         for variant in variants if len(variants) <= MOST_VARIANTS else ():
             against = _rival(variant, variants, modules)
-            sizes = () if variant == against else _sizes(visits[variant, pattern], visits[against, pattern])
-            if sizes:
-                found.append(Verdict(variant, against, pattern, sizes))
-    return tuple(found)
+            if variant != against:
+                sizes = _sizes(visits[variant, pattern], visits[against, pattern])
+                if sizes:
+                    yield Verdict(variant, against, pattern, pattern, sizes)
 
 
 def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) -> str:
@@ -87,12 +102,60 @@ def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) ->
     return next((one for one in own if one == modules[one]), own[0])
 
 
-def _sizes(ours: Seen, theirs: Seen) -> tuple[SizeVerdict, ...]:
+def _of_settings(run: Run, visits: Mapping[tuple[str, str], Seen]) -> Iterator[Verdict]:
+    # By variant too: overlaid runs may have patterns of one name with other defaults.
+    modes = {
+        (one.variant, mode.pattern): mode
+        for plan in run.plans
+        for one in plan.variants
+        for mode in plan.modes
+        if mode.tunable
+    }
+    left_out = {*copies(run), *(opened.variant for opened in run.variants if is_idle(opened))}
+    place = place_in_plan(run)
+    alike: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for variant, pattern in sorted(visits, key=lambda name: place(*name)):
+        mode = modes.get((variant, pattern))
+        if mode is not None and variant not in left_out:
+            rest = tuple(one for one in mode.options.items() if one[0] not in mode.tunable)
+            alike.setdefault((variant, mode.name, rest), []).append(pattern)
+    for (variant, *_), patterns in alike.items():
+        base = modes[variant, min(patterns, key=lambda one: bool(_named(modes[variant, one])))]
+        for pattern in patterns if len(patterns) <= MOST_VARIANTS else ():
+            if pattern != base.pattern:
+                sizes = _sizes(visits[variant, pattern], visits[variant, base.pattern])
+                if sizes:
+                    both = _differ(modes[variant, pattern], base)
+                    yield Verdict(variant, variant, pattern, base.pattern, sizes, both)
+
+
+def _named(mode: PlannedMode) -> list[str]:
+    """The tunable options that the name of a pattern has: those that differ from their defaults."""
+    settings = mode.pattern.partition(":")[2].split(",")
+    return [option for setting in settings if (option := setting.partition("=")[0]) in mode.tunable]
+
+
+def _differ(mode: PlannedMode, base: PlannedMode) -> tuple[str, str]:
+    options = [name for name, value in mode.options.items() if base.options.get(name) != value]
+    ours, theirs = (", ".join(f"{name}={one.options[name]}" for name in options) for one in (mode, base))
+    return ours, theirs
+
+
+def between_curves(ours: Seen, theirs: Seen) -> dict[int, Estimate]:
+    """By size how many times as long one curve takes as another; the intervals of all sizes hold together. Empty if
+    they have no block in common.
+    """
     both = paired(ours, theirs)
     if not len(both.log):
-        return ()
+        return {}
     ((made, _),) = ratios([both])
-    return tuple(SizeVerdict(size, times, word_of(times)) for size, times in made.items())
+    return made
+
+
+def _sizes(ours: Seen, theirs: Seen) -> tuple[SizeVerdict, ...]:
+    return tuple(
+        SizeVerdict(size, times, word_of(times)) for size, times in between_curves(ours, theirs).items()
+    )
 
 
 def word_of(times: Estimate) -> Word:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many times as long a curve takes as another one, over message size: the same variant in another run (`netpipe
-compare`) or, of one run, its variants (`netpipe show`). What is told apart has a colour, the rest is grey.
+compare`) or, of one run, its variants and the settings of its patterns (`netpipe show`). What is told apart has a
+colour, the rest is grey.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from netpipe.render.drawing.axes import limits, size_axis
 from netpipe.render.drawing.picture import Axis, Line, Panel, Picture
 from netpipe.render.drawing.scope import MOST_VIEWS, Scope
 from netpipe.render.figures import figure
+from netpipe.render.verdicts import names_of
 from netpipe.units import digits, size_text
 
 FASTER, SLOWER = 0, 1  # places in the palette: blue and orange, as in maps
@@ -27,7 +29,11 @@ BAND = "95 % interval of all sizes together"
 Pair = tuple[str, Sequence[SizeVerdict]]  # what is compared, and by how much
 
 
-@figure("time over that in the first run, or over that of another variant of the layer", "patterns", place=19)
+@figure(
+    "time over that in the first run, or over that of another variant of the layer or setting of the pattern",
+    "patterns",
+    place=19,
+)
 def panels(scope: Scope) -> list[Panel]:
     if len(scope.readings) > 1:
         whole = Reading(merged([reading.run for reading in scope.readings]))
@@ -39,7 +45,9 @@ def panels(scope: Scope) -> list[Panel]:
     (reading,) = scope.readings
     verdicts = [one for one in reading.verdicts if (one.variant, one.pattern) in chosen]
     if not verdicts:
-        raise scope.nothing("no two variants of one module or library were measured by turns")
+        raise scope.nothing(
+            "no two variants of one module or library, and no two settings of a pattern, were measured by turns"
+        )
     return _of_one_run(verdicts)
 
 
@@ -65,12 +73,14 @@ def of_runs(found: Sequence[Between]) -> list[Panel]:
 
 
 def _of_one_run(found: Sequence[Verdict]) -> list[Panel]:
-    """A panel for each pattern, with a view for each two variants."""
-    by_pattern: dict[str, list[Pair]] = {}
+    """A panel for each pattern with a view for each two variants, and one with a view for each two settings of it."""
+    panels: dict[tuple[str, str], list[Pair]] = {}
     for one in found:
-        by_pattern.setdefault(one.pattern, []).append((f"{one.variant} over {one.against}", one.sizes))
-    title = "Time over that of another variant"
-    return [_panel(title, pairs, pattern) for pattern, pairs in by_pattern.items()]
+        title, pattern = "Time over that of another variant", one.pattern
+        if one.settings is not None:
+            title, pattern = "Time over that with another setting", one.pattern.partition(":")[0]
+        panels.setdefault((title, pattern), []).append((" over ".join(names_of(one)), one.sizes))
+    return [_panel(title, pairs, pattern) for (title, pattern), pairs in panels.items()]
 
 
 def _panel(title: str, pairs: Sequence[Pair], pattern: str = "", named: bool = False) -> Panel:

@@ -11,10 +11,12 @@ from typing import Any
 
 from netpipe.findings.skipped import left_out
 from netpipe.reading import Reading
+from netpipe.reading.blocks.verdicts import Verdict
 from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Bools, Estimate, Ints
 from netpipe.reading.losses import Loss
 from netpipe.records import Run
+from netpipe.render.verdicts import names_of, side_by_side, sizes_of
 from netpipe.render.words import pattern_text, promises_text, variant_text
 from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text, unit_of
 
@@ -137,6 +139,23 @@ def loss_table(losses: Sequence[Loss], several_patterns: bool) -> Table:
         row += [] if large else [size_text(loss.large.size_bytes if loss.large else None)]
         row += [fixed(kept.value, 1) if kept else UNKNOWN, _limits(kept, lambda value: fixed(value, 1))]
         row += [f"{int(loss.sizes.seen.sum())} of {len(loss.sizes)}"]
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows))
+
+
+def ratio_table(verdicts: Sequence[Verdict], several_patterns: bool) -> Table:
+    """A row for each value of a sweep: how many times as long it takes as the one that it is held against."""
+    found = side_by_side(verdicts)
+    sizes = sizes_of(found)
+    columns = _words("takes", "as long as", *(["pattern"] if several_patterns else []))
+    for size in sizes:
+        columns += [Column(f"times at {size_text(size)}"), Column(INTERVAL)]
+    rows = []
+    for one in found:
+        at = {of.size_bytes: of.times for of in one.sizes}
+        row = [*names_of(one), *([one.pattern] if several_patterns else [])]
+        for size in sizes:
+            row += [times_text(at[size].value if size in at else None), _limits(at.get(size), digits)]
         rows.append(tuple(row))
     return Table(tuple(columns), tuple(rows))
 

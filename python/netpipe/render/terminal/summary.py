@@ -23,7 +23,7 @@ from netpipe.render.next_step import next_sentence
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_important
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
-from netpipe.render.verdicts import verdict_sentences
+from netpipe.render.verdicts import ratio_text, side_by_side, sizes_of, verdict_sentences
 from netpipe.render.words import measured, other_answers
 from netpipe.units import (
     UNKNOWN,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from netpipe.reading import Reading
     from netpipe.reading.blocks.beside import Beside
+    from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.curves import Curve
     from netpipe.reading.estimate import Estimate
     from netpipe.reading.losses import Loss, SizeLoss
@@ -59,6 +60,7 @@ def print_summary(out: Console, reading: Reading) -> None:
     """All of a run on one screen."""
     summaries = dict(zip(reading.by_name, reading.summaries, strict=True))
     losses_of = {(loss.variant, loss.pattern): loss for loss in reading.losses}
+    compared = side_by_side(reading.verdicts)
     for name, group in reading.curves_by_pattern.items():
         settings = reading.settings_of.get(group[0].pattern)
         # All settings of one variant below each other: what a setting does is read downwards.
@@ -82,6 +84,10 @@ def print_summary(out: Console, reading: Reading) -> None:
         for curve in curves:
             for other in other_answers(reading, curve):
                 print_paragraph(out, "·", "dim", ": ".join(other), faint=True)
+        patterns = {curve.pattern for curve in group}
+        if of_group := [one for one in compared if one.pattern in patterns]:
+            out.print()
+            print_ratios(out, sorted(of_group, key=lambda one: order[one.variant]), settings)
         if losses and not stack:
             out.print()
             print_losses(out, losses, settings)
@@ -193,13 +199,14 @@ def curve_table(
     the asymptotic rate.
     """
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
-    small = f"{size_text(sizes.pop())}" if len(sizes) == 1 else "small"
+    each = len(sizes) > 1  # is of another size
+    small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
     crowds = [reading.crowded.get(curve.variant) for curve, _ in rows]
     same = len({crowd and str(crowd) for crowd in crowds}) == 1 and crowds[0] is not None
     named = _Named(settings)
     made = Rows(
         *named.columns(heading(pattern, rows, reading) + (f", {crowds[0]}" if same else "")),
-        (f"time for {small}", "right"),
+        *([("time", "right"), ("for", "right")] if each else [(f"time for {small}", "right")]),
         ("peak", "right"),
         ("at", "right"),
         ("n½", "right"),
@@ -212,6 +219,7 @@ def curve_table(
         made.add_row(
             *named.cells(curve.variant, curve.pattern, f", {crowd}" if crowd and not same else ""),
             interval_text(summary.latency_ns),
+            *([size_text(summary.latency_size_bytes)] if each else []),
             *(_peak(summary) if rated else [UNKNOWN] * 3),
             *([] if not more else _saturation(summary, reading.fit_of(curve)) if rated else [UNKNOWN] * 2),
             Text(_width(width), style="yellow" if width is None or width > UNSETTLED else ""),
@@ -334,6 +342,37 @@ def beside_table(rows: Sequence[Beside]) -> Rows:
     for row in rows:
         cells = [row.variant, *([row.pattern] if several else [])]
         made.add_row(*cells, percent_text(row.typical), percent_text(row.most), percent_text(row.holds))
+    return made
+
+
+def print_ratios(out: Console, rows: Sequence[Verdict], settings: PatternSettings | None) -> None:
+    """The table of ratios at the few sizes that represent all; at the smallest and largest of these alone where there
+    is no room for more.
+    """
+    sizes = sizes_of(rows)
+    whole = ratio_table(rows, sizes, settings)
+    out.print(whole if whole.fits(out.width) else ratio_table(rows, sorted({sizes[0], sizes[-1]}), settings))
+
+
+def ratio_table(
+    rows: Sequence[Verdict], sizes: Sequence[int], settings: PatternSettings | None = None
+) -> Rows:
+    """How many times as long each value of a sweep takes as one of them, by pairs of visits. The intervals of all sizes
+    of a row hold together.
+    """
+    named = _Named(settings)
+    made = Rows(
+        *named.columns("times as long"),
+        ("as", "name"),
+        *((size_text(size), "right") for size in sizes),
+    )
+    for one in rows:
+        at = {of.size_bytes: of for of in one.sizes}
+        made.add_row(
+            *named.cells(one.variant, one.pattern),
+            one.against if one.settings is None else one.settings[1],
+            *(ratio_text(at[size]) if size in at else UNKNOWN for size in sizes),
+        )
     return made
 
 
