@@ -273,6 +273,32 @@ def test_half_calls_are_said(netpipe: Netpipe, saved: Path) -> None:
     assert "1 call has no other half in the trace" in netpipe("export", str(saved)).err
 
 
+def test_what_a_profile_lacks_of_its_ranks_is_said(netpipe: Netpipe, saved: Path) -> None:
+    """A file that was cut off in the trace of rank 1, whose rank 2 had been killed."""
+    send, receive = ("Send", 0, 5, 8, 1, 0), ("Recv", 0, 9, 8, 0, 0)
+    profile = traced([send], [receive], [send])
+    for rank in profile.ranks:
+        rank.events = 1
+    profile.ranks[2].state = "unfinished"
+    write(profile, saved)
+    lines = saved.read_text().splitlines(keepends=True)
+    at = next(place for place, line in enumerate(lines) if '"type":"trace","rank":1' in line)
+    saved.write_text("".join(lines[:at]) + lines[at][: len(lines[at]) // 2])
+    said = netpipe("export", str(saved))
+    assert said.code == 0
+    assert len(parsed(said.out.splitlines(keepends=True))) == 3
+    for text in (
+        "the file is incomplete: it has no last line",
+        "rank 2 never called MPI_Finalize: what it did until the end counts",
+        "the file lacks the trace of ranks 1 and 2, or the end of it",
+    ):
+        assert f"netpipe: {saved}: {text}\n" in said.err
+    saved.write_text("".join(lines[: at - 1]))
+    said = netpipe("export", str(saved))
+    assert said.code == 2
+    assert f"{saved}: the profile is incomplete: it ends before its trace" in said.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

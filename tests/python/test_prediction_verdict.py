@@ -331,6 +331,34 @@ def test_what_measure_cannot_get_is_not_promised() -> None:
     assert measure_command(found, [Path("p.jsonl")], on(curves, "n1", "n2").run, None) is None
 
 
+# ---------------------------------------------------------------------------------------------- ranks that are missing
+
+
+def test_what_a_profile_lacks_of_its_ranks_is_said(netpipe: Netpipe, tmp_path: Path) -> None:
+    """Of four ranks one was killed, one has calls and no trace, and one is not in the file, which has no last line."""
+    program = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 4)
+    for rank in program.ranks:
+        rank.events = 1
+    program.ranks[1].state = "unfinished"
+    program.end = None
+    del program.ranks[3], program.entries[3], program.traces[3], program.traces[2]
+    lacks = [
+        "the file is incomplete: it has no last line, and rank 3 of 4 is not in it",
+        "rank 1 never called MPI_Finalize: what it did until the end counts",
+        "the file lacks the trace of rank 2, or the end of it",
+    ]
+    whole = traced(*[[("Allreduce", 0, 9, 8, -2, 0)]] * 4)
+    whole.header.command = ["./app"]
+    write(whole, tmp_path / "whole.jsonl")
+    cut, run = written(program, complete(), tmp_path, "cut.jsonl")
+    assert json.loads(netpipe("predict", cut, run, "--json").out)["notes"][:3] == lacks
+    told = " ".join(netpipe("predict", cut, run).out.split())
+    assert all(text in told for text in lacks)
+    both = json.loads(netpipe("predict", str(tmp_path / "whole.jsonl"), cut, run, "--json").out)["notes"]
+    assert both[:3] == [f"launch 2: {text}" for text in lacks]
+    assert not any("launch 1" in note for note in both)
+
+
 # --------------------------------------------------------------------------------------------------------- threads
 
 

@@ -303,7 +303,7 @@ def test_a_profile_of_nothing_is_a_page_that_says_so() -> None:
     whole = profile_of([], [])
     whole.ranks, whole.entries, whole.end = [], {}, None
     text = of(whole).text
-    assert "The file is incomplete: it has no last line. 2 ranks of 2 are not in it." in text
+    assert "The file is incomplete: it has no last line, and no rank is in it." in text
     assert "Where the time goes" not in text
 
 

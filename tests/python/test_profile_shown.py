@@ -176,8 +176,14 @@ def test_a_profile_that_was_cut_off_is_shown_as_far_as_it_goes() -> None:
     del whole.ranks[2:]
     del whole.entries[1], whole.entries[2], whole.entries[3]
     text = words(tables(whole))
-    assert "! The file is incomplete: it has no last line. 2 ranks of 4 are not in it." in text
+    assert "! The file is incomplete: it has no last line, and ranks 2 and 3 of 4 are not in it." in text
     assert "! The calls of rank 1 are not in the file." in text
+    whole.ranks[0].events = 7
+    lacking = {gap.what: gap.ranks for gap in tables(whole).missing}
+    assert lacking == {"cut_off": [2, 3], "no_calls": [1], "no_trace": [0]}
+    assert "! The file lacks the trace of rank 0, or the end of it." in words(tables(whole))
+    whole.header.ranks = 2**31 - 1  # a damaged line: what is not there is not listed one by one
+    assert "2147483645 ranks of 2147483647 are not in it" in words(tables(whole)).replace(",", "")
     whole.entries.clear()
     nothing = tables(whole)
     assert nothing.rank is None

@@ -40,7 +40,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "native": {"failure", "remembered"},
     "events": {"records"},  # what a worker says while it measures
     "run_file": {"records", "failure"},
-    "profiles": {"contents"},  # of applications: their file, and what is read off it
+    "profiles": {"contents", "units"},  # of applications: their file, and what is read off it
     "kernels": {"contents"},  # results of application kernels, the same
     "reading": {"records", "columns", "escapes", "units"},
     "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index

@@ -93,6 +93,7 @@ def export_profile(path: Path, output: str | None) -> None:
     from netpipe.prediction.predict import PROFILER_NS
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.calls import calls
+    from netpipe.profiles.missing import lost_texts
     from netpipe.render.export.goal import NoSchedule, schedule
     from netpipe.streams import say
 
@@ -105,6 +106,8 @@ def export_profile(path: Path, output: str | None) -> None:
             write_lines(schedule(made, whole), Path(output))
     except (NotAProfile, NoSchedule) as error:
         raise Failure(USAGE, f"{path}: {str(error).removeprefix(f'{path} ')}") from None
+    for text in lost_texts(whole):
+        say(f"{path}: {text}")
     if made.truncated:
         ranks = ", ".join(map(str, made.truncated))
         say(

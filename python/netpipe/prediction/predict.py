@@ -36,6 +36,7 @@ from netpipe.prediction.unknown import (
     host_notes,
     left_out,
     left_out_text,
+    lost_notes,
     refuse_threads,
     unknown,
 )
@@ -210,7 +211,11 @@ def predict(
     if not found.unknown:
         found.pairs = pairs([replays[name] for name in names], rest, own)
         found.tiers = tiers(names, found.pairs)
-    found.notes = [*host_notes(launches[0], made[0], reading.run, names), *_notes(made, found)]
+    found.notes = [
+        *lost_notes(launches),
+        *host_notes(launches[0], made[0], reading.run, names),
+        *_notes(made, found),
+    ]
     if without:
         found.notes.insert(0, left_out_text(without))
     unmoved = [name for name in names if not bounds["value"][name].has_gap]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from netpipe.prediction.runs import of_program
 from netpipe.profiles import NotAProfile
 from netpipe.profiles.calls import Kind
+from netpipe.profiles.missing import lost_texts
 from netpipe.units import counted, listed
 
 if TYPE_CHECKING:
@@ -35,6 +36,18 @@ def unknown(
         or _apart(profile, made[0], run, variants)
         or (fixed_text(made) if fixed(made) > MOST_FIXED else "")
     )
+
+
+# ------------------------------------------------------------------------------------------------- the profiles
+
+
+def lost_notes(launches: Sequence[Profile]) -> list[str]:
+    """Ranks that the profiles lack, and the end of others; of several profiles with the place of the launch."""
+    return [
+        f"launch {place}: {text}" if len(launches) > 1 else text
+        for place, profile in enumerate(launches, 1)
+        for text in lost_texts(profile)
+    ]
 
 
 # --------------------------------------------------------------------------------------------------- processors

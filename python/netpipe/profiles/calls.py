@@ -111,6 +111,11 @@ def calls(profile: Profile, overhead_ns: float = 0.0, most_events: int | None = 
     there is no trace, or it is damaged.
     """
     if not profile.traces:
+        if profile.end is None:
+            raise NotAProfile(
+                "the profile is incomplete: it ends before its trace, so nothing tells in which order messages were "
+                "sent; take it again"
+            )
         raise NotAProfile(
             "the profile has no trace, so nothing tells in which order messages were sent; take one without --no-trace"
         )

@@ -16,6 +16,7 @@ import numpy as np
 from netpipe.profiles.communicators import CommunicatorUse, communicators
 from netpipe.profiles.counted import Array, Counted, share_of
 from netpipe.profiles.lines import ALL_SIZES, MANY, Profile, Rank
+from netpipe.profiles.missing import Gap, lost
 from netpipe.profiles.phases import FIRST, NOT_KNOWN, PhaseUse, phases
 from netpipe.profiles.waiting import Waiting, waiting
 
@@ -73,17 +74,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     exit_code: int | None  # of the command
     wall_s: float | None  # of the command
-
-
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the profile lacks. `what`: cut_off, failed (the command), nothing, no_calls, problem, aborted,
-    unfinished, trace, coarse, sizes, peers, phases, buffers, threads.
-    """
-
-    what: str
-    ranks: list[int] = []
-    count: int = 0  # of events, calls, buffers or ranks; the exit code of aborted and failed
-    why: str = ""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -438,22 +428,8 @@ def _facts(profile: Profile) -> Facts:
 
 def _missing(profile: Profile, rows: Counted) -> Iterable[Gap]:
     """In the order of how much is lost."""
-    ranks = profile.ranks
-    if profile.end is None:
-        yield Gap(what="cut_off", count=max(0, profile.header.ranks - len(ranks)))
-    there = [one for one in ranks if one.rank in profile.entries]
-    gone = [one for one in ranks if one.rank not in profile.entries]
-    yield from _grouped("nothing", gone, lambda one: one.problem)
-    if silent := [one.rank for one in gone if not one.problem]:
-        yield Gap(what="no_calls", ranks=silent)
-    for code in dict.fromkeys(one.exit_code for one in there if one.state == "aborted"):
-        some = [one.rank for one in there if one.state == "aborted" and one.exit_code == code]
-        yield Gap(what="aborted", ranks=some, count=code or 0)
-    if some := [one.rank for one in there if one.state == "unfinished"]:
-        yield Gap(what="unfinished", ranks=some)
-    yield from _grouped("problem", there, lambda one: one.problem)
-    if profile.end is not None and profile.end.exit_code:
-        yield Gap(what="failed", count=profile.end.exit_code)
+    yield from lost(profile)
+    there = [one for one in profile.ranks if one.rank in profile.entries]
     if some := [one.rank for one in there if not one.events_complete]:
         events = max(one.events for one in there if not one.events_complete)
         yield Gap(what="trace", ranks=some, count=events)
@@ -470,10 +446,3 @@ def _missing(profile: Profile, rows: Counted) -> Iterable[Gap]:
         yield Gap(what="buffers", ranks=some, count=sum(one.untracked_buffers for one in there))
     if some := [one.rank for one in there if one.threads == "multiple"]:
         yield Gap(what="threads", ranks=some)
-
-
-def _grouped(what: str, ranks: Sequence[Rank], why: Callable[[Rank], str | None]) -> Iterable[Gap]:
-    """A gap for each reason."""
-    for reason in dict.fromkeys(why(one) for one in ranks):
-        if reason:
-            yield Gap(what=what, ranks=[one.rank for one in ranks if why(one) == reason], why=reason)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.measure import Measurement
 
+from netpipe.profiles.missing import lost_text, ranks_text
 from netpipe.profiles.tables import IMBALANCE, LIMITS, Timed
 from netpipe.render.terminal.findings import ANSWER
 from netpipe.render.terminal.phases import PHASE_COLUMNS, communicator_table, phase_sentences, phase_table
@@ -22,7 +23,6 @@ from netpipe.units import (
     counted,
     counts_text,
     exact_percent_text,
-    listed,
     percent_text,
     sentence,
     size_text,
@@ -33,11 +33,11 @@ from netpipe.units import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from netpipe.profiles.missing import Gap
     from netpipe.profiles.tables import (
         Both,
         CallTime,
         Facts,
-        Gap,
         Portion,
         RankTime,
         SizeTime,
@@ -138,25 +138,8 @@ def gap_sentences(gaps: Iterable[Gap], ranks: int) -> Iterator[str]:
 
 
 def _gap_text(gap: Gap, ranks: int) -> str:
-    some = capital(ranks_text(gap.ranks, ranks))
-    one = len(gap.ranks) == 1
-    if gap.what == "cut_off":
-        lost = f" {counted(gap.count, 'rank')} of {ranks} {'is' if gap.count == 1 else 'are'} not in it."
-        return "The file is incomplete: it has no last line." + (lost if gap.count else "")
-    if gap.what == "failed":
-        return f"The command ended with exit code {gap.count}"
-    if gap.what == "nothing":
-        return f"There is nothing of {ranks_text(gap.ranks, ranks)}: {gap.why}"
-    if gap.what == "no_calls":
-        return f"The calls of {ranks_text(gap.ranks, ranks)} are not in the file"
-    if gap.what == "problem":
-        return f"{some}: {gap.why}"
-    if gap.what == "aborted":
-        return f"{some} called MPI_Abort with code {gap.count}: what {'it' if one else 'they'} did until then counts"
-    if gap.what == "unfinished":
-        return f"{some} never called MPI_Finalize: what {'it' if one else 'they'} did until the end counts"
     if gap.what == "trace":
-        of = f"{'' if one else 'at most '}{counts_text(gap.count)} events"
+        of = f"{'' if len(gap.ranks) == 1 else 'at most '}{counts_text(gap.count)} events"
         return (
             f"The trace of {ranks_text(gap.ranks, ranks)} ended early, after {of}; the tables have all calls"
         )
@@ -179,18 +162,10 @@ def _gap_text(gap: Gap, ranks: int) -> str:
             f"There were too many buffers to remember: {counts_text(gap.count)} uses count as first ones, so buffer "
             "reuse is a lower bound"
         )
-    return f"{some} could call MPI from several threads at once: the times of all threads are added up"
-
-
-def ranks_text(some: Sequence[int], ranks: int) -> str:
-    """rank 3; ranks 1, 2 and 5; all 4 ranks; 64 ranks (0, 1, 2, ...)."""
-    if len(some) == 1:
-        return f"rank {some[0]}"
-    if len(some) == ranks:
-        return f"all {ranks} ranks"
-    if len(some) <= 6:
-        return f"ranks {listed(map(str, some))}"
-    return f"{counted(len(some), 'rank')} ({', '.join(map(str, some[:3]))}, ...)"
+    if gap.what == "threads":
+        some = capital(ranks_text(gap.ranks, ranks))
+        return f"{some} could call MPI from several threads at once: the times of all threads are added up"
+    return capital(lost_text(gap, ranks))
 
 
 def late_sentence(tables: Tables) -> str | None:
