@@ -24,7 +24,7 @@ from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import write
 from netpipe.reading import Reading
 from netpipe.records import Point, Run
-from netpipe.render.lacking import measure_command
+from netpipe.render.lacking import between_command, measure_command
 from netpipe.render.terminal.sensitivity import sentences
 
 if TYPE_CHECKING:
@@ -229,6 +229,76 @@ def test_what_is_missing_between_hosts_is_said_and_not_promised() -> None:
     assert measure_command(within, [Path("p.jsonl")], reading.run, None) is not None
 
 
+POINT_TO_POINT = (
+    "--pattern pingpong --pattern bidirectional --pattern overhead:side=send --pattern overhead:side=recv "
+    "--pattern overhead:side=send,call=blocking"
+)
+
+
+def command_of(program: Profile, reading: Reading, *files: Path) -> str | None:
+    return between_command(predict(program, reading), program, reading.run, files)
+
+
+def test_the_whole_command_that_measures_between_hosts() -> None:
+    """Of messages and a collective between hosts, at their sizes; what stays within a host is no part of it."""
+    reduce: Event = ("Allreduce", 100, 9, 24, -2, 0)
+    near_by, far_off = ("Send", 0, 9, 8, 1, 0), ("Send", 9, 9, 4096, 2, 0)
+    program = two_hosts(
+        [near_by, far_off, reduce], [RECV_8, reduce], [("Recv", 0, 50, 4096, 0, 0), reduce], [reduce]
+    )
+    reading = both(near(variant=TCP), near("c", variant="mpi@y"), near("d", variant=SHM))
+    assert command_of(program, reading) == (
+        f"netpipe run {TCP},ranks=2 {TCP},ranks=4 mpi@y:ranks=2 mpi@y:ranks=4 --hosts node0:2,node1:2 "
+        f"{POINT_TO_POINT} --pattern collective:what=allreduce --sizes 24,4096 --output far.jsonl"
+    ), "shared memory ends at the host"
+    assert command_of(message_between(), both(near(variant=TCP)), Path("far.jsonl")) == (
+        f"netpipe run {TCP} --hosts node0,node1 {POINT_TO_POINT} --sizes 8 --output more-far.jsonl"
+    )
+    assert command_of(message_between(), both(near(variant=SHM))) is None
+    assert command_of(traced.traced([SEND_8], [RECV_8]), both(near(variant=TCP))) is None
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_only_what_is_lacking_between_hosts_asks_for_it(within: bool) -> None:
+    """Whether there are curves within a host beside them, or they stand for all messages."""
+    reduce: Event = ("Allreduce", 100, 9, 8, -2, 0)
+    program = two_hosts([SEND_8, reduce], [RECV_8, reduce])
+    measured = [
+        point(pattern, 8, FAR, TCP)
+        for pattern in (
+            "bidirectional",
+            "overhead:side=send",
+            "overhead:side=recv",
+            "collective:what=allreduce",
+        )
+    ]
+    beside = [near(variant=TCP)] if within else []
+    assert command_of(program, both(*beside, far("b", *measured, variant=TCP))) is None
+    for lacks in range(len(measured)):
+        some = far("b", *measured[:lacks], *measured[lacks + 1 :], variant=TCP)
+        command = command_of(program, both(*beside, some))
+        assert command is not None
+        assert command.startswith(f"netpipe run {TCP} --hosts node0,node1 --pattern pingpong ")
+    larger = two_hosts([("Send", 0, 9, 16, 1, 0)], [("Recv", 0, 50, 16, 0, 0)])
+    asked = command_of(larger, both(*beside, far("b", *measured, variant=TCP)))
+    assert asked is not None
+    assert " --sizes 16 " in asked
+
+
+def test_what_two_hosts_do_not_have_is_not_asked_for_again() -> None:
+    """An operation of three ranks, each on a host of its own."""
+    program = traced.traced(*[[("Allreduce", 100, 9, 8, -2, 0)]] * 3, hosts=3)
+    command = command_of(program, both(near(variant=TCP)))
+    assert command == (f"netpipe run {TCP} --hosts node0,node1 {POINT_TO_POINT} --sizes 8 --output far.jsonl")
+    measured = [
+        point(pattern, 8, FAR, TCP)
+        for pattern in ("bidirectional", "overhead:side=send", "overhead:side=recv")
+    ]
+    reading = both(near(variant=TCP), far("b", *measured, variant=TCP))
+    assert predict(program, reading).variants[0].missing == {("Allreduce between hosts", 3): 1}
+    assert command_of(program, reading) is None
+
+
 def test_sizes_beyond_the_curves_between_hosts_are_said() -> None:
     size = 4096
     program = two_hosts([("Send", 0, 9, size, 1, 0)], [("Recv", 0, 50, size, 0, 0)])
@@ -266,3 +336,6 @@ def test_predict_takes_both_runs(netpipe: Netpipe, tmp_path: Path) -> None:
     assert [one["variant"] for one in found["variants"]] == [SHM, TCP]
     assert found["unknown"] is None
     assert found["variants"][0]["by_call"][0]["seconds"] == pytest.approx(FAR / 2 * 1e-9)
+    assert found["measure_between_hosts"].startswith(f"netpipe run {TCP} --hosts node0,node1 ")
+    printed = netpipe("predict", str(tmp_path / "profile.jsonl"), *files, saved(other, tmp_path)).out
+    assert f"    {found['measure_between_hosts']}\n" in printed

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import FEWEST, FIRST
+from netpipe.prediction.costs import FEWEST, FIRST, OPERATIONS
 from netpipe.prediction.predict import needs
-from netpipe.prediction.runs import between_hosts, without_ranks
+from netpipe.prediction.runs import BETWEEN, between_hosts, of_program, without_ranks
+from netpipe.prediction.unknown import near_and_far_curves
 from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
+    from netpipe.prediction.predict import Predicted, Prediction
+    from netpipe.profiles import Profile
     from netpipe.profiles.calls import Calls
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
+    from netpipe.records import Run
 
 Needs = Mapping[tuple[str, int], set[int]]  # sizes in bytes, by pattern and number of ranks
 BARRIER = "collective:what=barrier"  # moves nothing, so any size will do
@@ -84,8 +89,10 @@ def parts(lacks: Mapping[str, Needs]) -> list[Part]:
 
 def on_ranks(variant: str, ranks: int) -> str:
     """The variant, which says on how many ranks it is measured if these are not two."""
-    if ranks == FEWEST:
-        return variant
+    return variant if ranks == FEWEST else with_ranks(variant, ranks)
+
+
+def with_ranks(variant: str, ranks: int) -> str:
     return f"{variant}{',' if ':' in variant else ':'}ranks={ranks}"
 
 
@@ -95,6 +102,54 @@ def fewer(sizes: Sequence[int], most: int = MOST_SIZES) -> set[int]:
         return set(sizes)
     step = (len(sizes) - 1) / (most - 1)
     return {sizes[round(place * step)] for place in range(most)}
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Curves between hosts, over variants that lack some of them."""
+
+    variants: tuple[str, ...]
+    hosts: tuple[tuple[str, int], ...]  # two, each with how many ranks the program has there
+    needs: Needs
+
+
+def between(found: Predicted, profile: Profile, run: Run) -> Between | None:
+    """As one run can have them, because several runs between hosts would be several variants: on the two hosts that
+    have most ranks. So collectives on more ranks are left out. None where nothing of this is lacking.
+    """
+    hosts = Counter(host for host in profile.hosts.values() if host).most_common(2)
+    least, together = min((ranks for _, ranks in hosts), default=0), sum(ranks for _, ranks in hosts)
+    need = {
+        (pattern, ranks): sizes
+        for (pattern, ranks), sizes in found.needs_between.items()
+        if ranks in (FEWEST, together) or (ranks % 2 == 0 and ranks // 2 <= least)
+    }
+    predicted = {one.variant: one for one in found.variants}
+    there = dict.fromkeys(of_program(one.variant) for one in run.points if one.pattern == "pingpong")
+    variants = [
+        variant
+        for variant in there
+        if near_and_far_curves(run, variant) == (True, False)
+        or (variant in predicted and _lacks_between(predicted[variant], run, need))
+    ]
+    return Between(tuple(variants), tuple(hosts), need) if need and variants and len(hosts) == 2 else None
+
+
+def _lacks_between(one: Prediction, run: Run, need: Needs) -> bool:
+    """Whether one of these was not measured. If there are curves between hosts alone they stand for all messages, and
+    what they lack does not bear the name of those between hosts.
+    """
+    alone = near_and_far_curves(run, one.variant) == (False, True)
+    collectives = [
+        (f"collective:what={OPERATIONS.get(name.removesuffix(BETWEEN))}", ranks)
+        for name, ranks in one.missing
+        if alone or name.endswith(BETWEEN)
+    ]
+    return (
+        bool(one.beyond if alone else one.beyond_far)
+        or any(alone or pattern.endswith(BETWEEN) for pattern in one.guessed)
+        or any(key in need for key in collectives)
+    )
 
 
 def _within_a_host(reading: Reading | None) -> list[Curve]:

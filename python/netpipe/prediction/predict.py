@@ -67,6 +67,7 @@ LEAST_ERROR = 0.37
 
 
 Key = tuple[str, int]  # name of a call, bytes
+Needs = dict[tuple[str, int], set[int]]  # sizes in bytes, by pattern and number of ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Predicted:
     launches: int = 1
     notes: list[str] = field(default_factory=list)
     wanted: dict[str, set[int]] = field(default_factory=dict)  # patterns with sizes that would tell more
+    needs_between: Needs = field(default_factory=dict)  # `needs` of what goes between hosts
     unknown: str = ""  # why the numbers are no predictions, and nothing is ranked
     pairs: list[Pair] = field(default_factory=list)  # of all variants
     tiers: list[tuple[str, ...]] = field(default_factory=list)  # names, the fastest first
@@ -225,6 +227,7 @@ def predict(
             "window measures"
         )
     found.wanted = wanted(made[0])
+    found.needs_between = needs(made[0], between=True)
     return found
 
 
@@ -242,22 +245,26 @@ def wanted(made: Calls) -> dict[str, set[int]]:
     return found
 
 
-def needs(made: Calls) -> dict[tuple[str, int], set[int]]:
-    """The same by pattern and number of ranks: collectives on those of their communicator, messages between two."""
-    sizes = {message.bytes for message in made.messages if message.bytes} or {SMALL}
-    found: dict[tuple[str, int], set[int]] = {}
-    if made.messages or made.groups:
+def needs(made: Calls, between: bool = False) -> Needs:
+    """The same by pattern and number of ranks: collectives on those of their communicator, messages between two.
+    `between`: for what goes between hosts alone.
+    """
+    messages = [message for message in made.messages if message.far or not between]
+    groups = [group for group in made.groups if group.far or not between]
+    sizes = {message.bytes for message in messages if message.bytes} or {SMALL}
+    found: Needs = {}
+    if messages or groups:
         for pattern in POINT_TO_POINT:
             found[pattern, 2] = set(sizes)
-    for message in made.messages:
+    for message in messages:
         behind = train(message)
         if behind is not None:
             # What the first message of a window takes has to be known at the same sizes.
             for pattern in (behind, "bidirectional" if message.returned else "pingpong"):
                 found.setdefault((pattern, 2), set()).add(min(message.bytes, LARGEST_TRAIN))
-    if within := {message.bytes for message in made.messages if message.within and message.bytes}:
+    if within := {message.bytes for message in messages if message.within and message.bytes}:
         found["itself", 2] = within
-    for group in made.groups:
+    for group in groups:
         ours = OPERATIONS.get(group.name)
         if ours is not None and group.ranks > 1:
             size = group.bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that measures the curves which a prediction lacks."""
+"""The commands that measure the curves which a prediction lacks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import OPERATIONS
+from netpipe.prediction.costs import FEWEST, OPERATIONS
+from netpipe.prediction.lacking import between, fewer, with_ranks
 from netpipe.prediction.runs import BETWEEN
 from netpipe.prediction.unknown import near_and_far_curves
 from netpipe.reading.across.merge import name_of
 
 if TYPE_CHECKING:
     from netpipe.prediction.predict import Predicted
+    from netpipe.profiles import Profile
     from netpipe.records import Run
 
 OUTPUT = "predict.jsonl"  # where netpipe predict --measure writes unless told otherwise
+FAR_OUTPUT = "far.jsonl"
+SHARED_MEMORY = "transport=shm"  # of a variant that ends at the host
 
 
 def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str | None) -> str | None:
@@ -41,3 +45,26 @@ def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str 
     if Path(OUTPUT) in files:
         words += ["--output", f"more-{OUTPUT}"]
     return shlex.join(words)
+
+
+def between_command(found: Predicted, profile: Profile, run: Run, files: Sequence[Path]) -> str | None:
+    """Ready to be pasted: all curves between hosts that the program needs, over each variant that lacks some of them.
+    None where nothing is lacking that can be measured. `profile` is the first one.
+    """
+    lacks = between(found, profile, run)
+    names = dict.fromkeys(map(name_of, lacks.variants)) if lacks else ()
+    variants = [one for one in names if SHARED_MEMORY not in one]
+    if lacks is None or not variants:
+        return None
+    on = sorted({ranks for _, ranks in lacks.needs})
+    words = ["netpipe", "run"]
+    if on == [FEWEST]:
+        words += [*variants, "--hosts", ",".join(host for host, _ in lacks.hosts)]
+    else:
+        words += [with_ranks(variant, ranks) for variant in variants for ranks in on]
+        words += ["--hosts", ",".join(f"{host}:{count}" for host, count in lacks.hosts)]
+    for pattern in dict.fromkeys(pattern for pattern, _ in lacks.needs):
+        words += ["--pattern", pattern]
+    sizes = fewer(sorted({size for some in lacks.needs.values() for size in some}))
+    output = FAR_OUTPUT if Path(FAR_OUTPUT) not in files else f"more-{FAR_OUTPUT}"
+    return shlex.join([*words, "--sizes", ",".join(map(str, sorted(sizes))), "--output", output])

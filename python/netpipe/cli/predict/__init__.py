@@ -108,7 +108,7 @@ def command(
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
     from netpipe.records import Run
-    from netpipe.render.lacking import measure_command
+    from netpipe.render.lacking import between_command, measure_command
     from netpipe.render.terminal.rows import console
     from netpipe.render.terminal.sensitivity import print_sensitivities, sensitivity_json
 
@@ -158,16 +158,16 @@ def command(
             "the runs have no ping-pong, which every prediction needs; measure what this program needs with --measure "
             "VARIANT",
         )
-    get = measure_command(found, files, whole, own)
+    get, far = measure_command(found, files, whole, own), between_command(found, profiles[0], whole, files)
     if as_json:
-        said = json_of(found, factors, before, beside) | {"measure": get} | sensitivity_json(curves)
-        click.echo(json.dumps(said))
+        commands = {"measure": get, "measure_between_hosts": far}
+        click.echo(json.dumps(json_of(found, factors, before, beside) | commands | sensitivity_json(curves)))
         return 0
     from netpipe.render.terminal.predict import print_prediction
 
     if before is not None:
         say(f"what if: {', '.join(whats)}")
-    print_prediction(console(), found, get, before, beside)
+    print_prediction(console(), found, get, before, beside, far)
     if curves is not None:
         print_sensitivities(console(), curves)
     return 0

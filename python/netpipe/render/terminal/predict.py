@@ -25,11 +25,12 @@ def print_prediction(
     get: str | None = None,
     before: Predicted | None = None,
     measured: Sequence[Held] = (),
+    far: str | None = None,
 ) -> None:
     """The variants, the verdict, what the time is spent in, the model's own error, and what is missing. Where nothing
     is known, that comes first, in place of the verdict. `get`: the command that measures what is missing; `before`: the
     prediction as everything was measured, where `found` has what a user asks for; `measured`: what the program then
-    took.
+    took; `far`: the command that measures curves between hosts.
     """
     if found.unknown:
         print_paragraph(out, "!", "yellow", verdict(found))
@@ -56,6 +57,13 @@ def print_prediction(
             out, "·", "dim", "this command measures the curves that are missing, and predicts with them:"
         )
         out.print(Text(f"    {get}"), soft_wrap=True)
+    if far is not None:
+        text = (
+            "this command measures the curves between hosts that are missing; then name its run too, in place of any "
+            "other run between hosts:"
+        )
+        print_paragraph(out, "·", "dim", text)
+        out.print(Text(f"    {far}"), soft_wrap=True)
     if found.variants:
         out.print()
         for place, table in enumerate(split_tables(found, out.width, before)):
