@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The calls of MPI that are counted, each with what it does. The table is written into every part (part.h), so that
- * who reads a profile needs no second one. A call with MPI_Count (MPI_Send_c) is counted as the one without.
+ * who reads a profile needs no second one. A call with MPI_Count (MPI_Send_c) is counted as the one without, and
+ * MPI_Pready_range and MPI_Pready_list as MPI_Pready.
  */
 #ifndef NETPIPE_PROFILER_CALLS_H
 #define NETPIPE_PROFILER_CALLS_H
@@ -42,6 +43,8 @@ enum {
   X(Bsend_init, SETS_UP)                                                                         \
   X(Rsend_init, SETS_UP)                                                                         \
   X(Recv_init, SETS_UP)                                                                          \
+  X(Psend_init, SETS_UP)                                                                         \
+  X(Precv_init, SETS_UP)                                                                         \
   X(Collective_init, SETS_UP | COLLECTIVE | NO_DATA) /* MPI_Bcast_init and all others like it */ \
   X(Start_send, SENDS | STARTS | PERSISTENT)                                                     \
   X(Start_recv, RECEIVES | STARTS | PERSISTENT)                                                  \
@@ -58,6 +61,9 @@ enum {
   X(Iprobe, COMPLETES)                                                                           \
   X(Mprobe, COMPLETES)                                                                           \
   X(Improbe, COMPLETES)                                                                          \
+  X(Request_get_status, COMPLETES)                                                               \
+  X(Parrived, COMPLETES)                                                                         \
+  X(Pready, 0)                                                                                   \
   X(Cancel, 0)                                                                                   \
   X(Barrier, COLLECTIVE | NO_DATA)                                                               \
   X(Bcast, COLLECTIVE)                                                                           \

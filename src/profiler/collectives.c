@@ -90,7 +90,7 @@ ONCE void gathered(int call, uint16_t communicator, int32_t root, uint64_t bytes
 #else
 #define STARTED(IName, D, G, ...)
 #endif
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
 #define SET_UP(Name, D, G, ...)                                                                 \
   COLLECTIVE_OF(Name##_init, Collective_init, (UNPACK D, MPI_Info info, MPI_Request * request), \
                 (UNPACK G, info, request), __VA_ARGS__, request)

@@ -139,7 +139,7 @@ STARTS_MESSAGE(Ibsend, IN)
 STARTS_MESSAGE(Irsend, IN)
 STARTS_MESSAGE(Irecv, NOTHING)
 
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
 /* Its one request stands for both halves. */
 #define STARTS_BOTH(Name, declared, given, out, to, in_count, in_type, in, from, in_tag)           \
   WRAPPER(Name) declared {                                                                         \

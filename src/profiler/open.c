@@ -15,6 +15,7 @@
 
 #include "record.h"
 
+WEAK(PMPI_Comm_get_parent)
 WEAK(PMPI_Comm_rank)
 WEAK(PMPI_Comm_size)
 WEAK(PMPI_Get_library_version)
@@ -96,6 +97,11 @@ COLD void profiler_open(int thread_level) {
   int rank = 0, ranks = 1, length = 0;
   if (folder == NULL || profiler.part != NULL) return;
   const MPI_Comm self = find_handles();
+#if MPI_VERSION >= 2
+  /* Ranks that another program has spawned count from 0 again, so they would be taken for ranks of that one. */
+  MPI_Comm parent = profiler.no_communicator;
+  if (PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != profiler.no_communicator) return;
+#endif
   PMPI_Comm_rank(profiler.world, &rank);
   PMPI_Comm_size(profiler.world, &ranks);
   const size_t header = (sizeof(struct part) + 63) / 64 * 64, calls = header + sizeof names,

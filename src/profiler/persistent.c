@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that are set up once and started many times.
+ * Requests that are set up once and started many times, and calls that use a request and leave it as it is.
  */
 #include "record.h"
 
@@ -43,6 +43,86 @@ WRAPPER(Startall)(int many, MPI_Request* requests) {
   leave();
   return result;
 }
+
+/* A call that leaves the request as it is. Its bytes are those of the start, and of the wait. */
+static inline void used(int call, MPI_Request request, int traced, uint64_t begin, uint64_t end) {
+  if (!lock_profile()) return;
+  const struct transfer* const transfer = find_transfer(request_bits(request));
+  const int known = transfer != NULL && transfer->active;
+  const uint16_t communicator = known ? transfer->communicator : 0;
+  const int32_t peer = known ? transfer->peer : PEER_NONE;
+  count(call, communicator, peer, 0, begin, end);
+  if (traced) trace(call, communicator, peer, 0, 0, begin, end, 0);
+  unlock_profile();
+}
+
+#if MPI_VERSION >= 2
+/* What found the transfer complete is still the wait that comes. As a probe it is not in the trace: a loop of them
+ * would fill it. */
+WRAPPER(Request_get_status)(MPI_Request request, int* flag, MPI_Status* status) {
+  const uint64_t begin = enter();
+  const int result = PMPI_Request_get_status(request, flag, status);
+  if (counts(begin, result)) used(CALL_Request_get_status, request, 0, begin, returned());
+  leave();
+  return result;
+}
+#endif
+
+/* ------------------------------------------------------------------------------------------- partitioned messages */
+
+#if HAS_MPI_4
+/* A persistent message, whose start has all of its bytes whenever its partitions leave. */
+#define SETS_UP_PARTITIONED(Name, BUFFER, as)                                                                   \
+  WRAPPER(Name)(BUFFER void* buffer, int partitions, MPI_Count elements, MPI_Datatype type, int other, int tag, \
+                MPI_Comm comm, MPI_Info info, MPI_Request* request) {                                           \
+    const uint64_t begin = enter();                                                                             \
+    const int result = PMPI_##Name(buffer, partitions, elements, type, other, tag, comm, info, request);        \
+    const uint64_t end = begin != 0 ? returned() : 0;                                                           \
+    if (counts(begin, result) && lock_profile()) {                                                              \
+      const uint16_t communicator = index_of(comm);                                                             \
+      const struct transfer transfer = {.start = as,                                                            \
+                                        .bytes = bytes_of((uint64_t)partitions * (uint64_t)elements, type),     \
+                                        .peer = peer_of(communicator, other),                                   \
+                                        .tag = tag,                                                             \
+                                        .communicator = communicator,                                           \
+                                        .buffer = buffer};                                                      \
+      profiler.partitioned = 1;                                                                                 \
+      profiler_set_up(CALL_##Name, transfer, *request, begin, end);                                             \
+      unlock_profile();                                                                                         \
+    }                                                                                                           \
+    leave();                                                                                                    \
+    return result;                                                                                              \
+  }
+SETS_UP_PARTITIONED(Psend_init, const, CALL_Start_send)
+#define NOTHING
+SETS_UP_PARTITIONED(Precv_init, NOTHING, CALL_Start_recv)
+
+#define USES_REQUEST(Name, as, traced, declared, given)                             \
+  WRAPPER(Name) declared {                                                          \
+    const uint64_t begin = enter();                                                 \
+    const int result = PMPI_##Name given;                                           \
+    if (counts(begin, result)) used(CALL_##as, request, traced, begin, returned()); \
+    leave();                                                                        \
+    return result;                                                                  \
+  }
+USES_REQUEST(Pready, Pready, 1, (int partition, MPI_Request request), (partition, request))
+USES_REQUEST(Pready_range, Pready, 1, (int low, int high, MPI_Request request), (low, high, request))
+USES_REQUEST(Parrived, Parrived, 0, (MPI_Request request, int partition, int* flag), (request, partition, flag))
+
+/* Whether the list is const differs from library to library (MPICH 4.0, Open MPI 5: it is not), so the compiler knows
+ * this function by a name of its own. */
+WEAK(PMPI_Pready_list)
+EXPORT int profiler_pready_list(int length, const int* partitions, MPI_Request request) __asm__("MPI_Pready_list");
+int profiler_pready_list(int length, const int* partitions, MPI_Request request) {
+  const uint64_t begin = enter();
+  const int result = PMPI_Pready_list(length, (int*)partitions, request);
+  if (counts(begin, result)) used(CALL_Pready, request, 1, begin, returned());
+  leave();
+  return result;
+}
+#endif
+
+/* ------------------------------------------------------------------------------------------------- without a wait */
 
 /* A request that nobody will wait for. */
 WRAPPER(Request_free)(MPI_Request* request) {

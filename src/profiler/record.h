@@ -30,6 +30,13 @@
 #else
 #define IN
 #endif
+/* The calls of MPI 4 but those with MPI_Count. Open MPI 5 has them too, and says that it is MPI 3.1. */
+#define HAS_MPI_4 (MPI_VERSION >= 4 || HAS_OPEN_MPI_5)
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5
+#define HAS_OPEN_MPI_5 1
+#else
+#define HAS_OPEN_MPI_5 0
+#endif
 #ifndef MPI_IN_PLACE
 #define MPI_IN_PLACE ((void*)-1) /* MPI 1 has none, and no buffer is there */
 #endif
@@ -111,6 +118,7 @@ struct state {
   int locked;       /* threads may call at once */
   int tracing;      /* there is a trace, or there was one that ended for want of room */
   int32_t phase;    /* 0: MPI_Pcontrol turned counting off */
+  int partitioned;  /* there is a partitioned message */
   uint64_t resumed; /* ticks when it was turned on the last time */
   uintptr_t last_communicator;
   uint32_t last_index;

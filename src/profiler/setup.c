@@ -154,7 +154,7 @@ MAKES(Dist_graph_create_adjacent, "Dist_graph",
     return result;                                                                                                     \
   }
 MAKES_LATER(Comm_idup, (MPI_Comm comm, MPI_Comm* fresh, MPI_Request* request), (comm, fresh, request))
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
 MAKES_LATER(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* fresh, MPI_Request* request),
             (comm, info, fresh, request))
 #endif

@@ -19,6 +19,7 @@ from mpi import LIBRARIES, Mpis
 
 from netpipe.libraries.adding import programs
 from netpipe.profiles import merge
+from netpipe.profiles.calls import calls as calls_of
 from netpipe.profiles.lines import ANY, NONE, End, Header, Profile
 from netpipe.profiles.part import Part
 
@@ -135,6 +136,29 @@ def test_every_call_is_counted_once(make: Make, name: str) -> None:
         assert from_any == [((rank + 2) % 3, 2)]
     turned = [one for one in profile.communicators.values() if one.members == [2, 1, 0]]
     assert [one.made_by for one in turned] == ["MPI_Comm_split"]  # three, one after the other
+
+
+@pytest.mark.parametrize("name", ["openmpi", "mpich", "mpich4"])
+def test_partitioned_messages_are_persistent_ones(make: Make, name: str) -> None:
+    """A start has the whole message, its wait too, and the partitions' own calls have none of it."""
+    case = make(name)
+    assert case.run(2, case.compile("partitioned.c"), case.folder) == 0
+    profile = case.profile()
+    for rank in range(2):
+        assert counted(profile, rank) == case.expected(rank)
+        rows = profile.entries[rank]
+        starts = [
+            (waited, calls)
+            for call, calls, waited in zip(rows.call, rows.calls, rows.waited, strict=True)
+            if profile.header.calls[call].name in {"Start_send", "Start_recv"}
+        ]
+        assert starts == [(3, 3)] * 2
+    made = calls_of(profile)
+    messages = Counter((one.source, one.target, one.bytes) for one in made.messages)
+    assert messages == {(0, 1, 48): 3, (1, 0, 48): 3}
+    assert made.unmatched == 0
+    names = Counter(call.name for call in made.ranks[0])
+    assert (names["Pready"], names["Parrived"], names["Request_get_status"]) == (6, 0, 0)
 
 
 @pytest.mark.parametrize("name", MPICH_FIRST)
@@ -255,6 +279,16 @@ def test_the_last_events_of_a_killed_rank_are_kept(make: Make) -> None:
     case = make("mpich")
     assert case.run(2, case.compile("ends.c"), case.folder, "kill") != 0
     assert len(Part(case.folder / "1.part").events()) == 5
+
+
+@pytest.mark.parametrize("name", MPICH_FIRST[:2])
+def test_ranks_that_a_program_spawns_are_not_taken_for_its_own(make: Make, name: str) -> None:
+    case = make(name)
+    assert case.run(1, case.compile("spawns.c"), case.folder) == 0
+    profile = case.profile()
+    assert [one.rank for one in profile.ranks] == [0]
+    assert profile.ranks[0].problem is None
+    assert counted(profile, 0) == case.expected(0)
 
 
 # ---------------------------------------------------------------------------------------------------------- Fortran

@@ -191,8 +191,8 @@ def fixed_text(made: Sequence[Calls]) -> str:
     most = f" ({listed(names)})" if names else ""
     return (
         f"{100 * fixed(made):.0f} % of the time in MPI is that of calls which the replay leaves as they were over "
-        f"every library{most}: they set something up, are one-sided, start a collective, or have no other half in the "
-        "trace"
+        f"every library{most}: they set something up, are one-sided, start a collective, make a partition ready, or "
+        "have no other half in the trace"
     )
 
 
