@@ -258,14 +258,13 @@ def test_a_program_with_its_owners_rights_is_refused(make: Make) -> None:
     assert "setuid" in done.err
 
 
-def test_a_static_program_is_refused(make: Make) -> None:
+@pytest.mark.parametrize("how", [("-static", "-no-pie"), ("-static-pie",)], ids=["at its address", "pie"])
+def test_a_static_program_is_refused(make: Make, how: tuple[str, ...]) -> None:
     bench = make("mpich")
     source = bench.folder / "static.c"
     source.write_text('const char* name = "MPI_COMM_WORLD";\nint main(void) { return name[0] == 0; }\n')
     program = bench.folder / "static"
-    built = subprocess.run(
-        ["cc", "-static", "-no-pie", source, "-o", program], check=False, capture_output=True, timeout=60
-    )
+    built = subprocess.run(["cc", *how, source, "-o", program], check=False, capture_output=True, timeout=60)
     if built.returncode:
         pytest.skip("there is no static C library")
     done = bench.profile(program)

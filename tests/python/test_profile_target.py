@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a command is put under the profiler: behind `env NAME=VALUE` too the launcher is told what its ranks need; a
-program of the standard ABI gets a profiler for that; and a job script is refused with what to do instead.
+program of the standard ABI gets a profiler for that; a static program and a job script are refused.
 """
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from netpipe import libraries
 from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.profiling import target as targets
+from netpipe.profiling.elf import is_static
 from netpipe.profiling.run import with_variables
 from netpipe.profiling.scripts import launches
 from netpipe.profiling.target import Target, _behind_env, understand
@@ -114,6 +116,75 @@ def test_a_profiler_for_the_abi_fits_every_library_that_has_it(
     )
     linked(monkeypatch, app=prefix / "lib/libmpi.so.12", mpich=Path("/mpich/lib/libmpi_abi.so.1"))
     assert understand([str(prefix / "bin/mpiexec"), str(prefix / "app")]).build.title.endswith("/bin/mpicc")
+
+
+# --------------------------------------------------------------------------------------------------- static programs
+
+NEEDED, FLAGS = 1, 0x6FFFFFFB  # DT_NEEDED, DT_FLAGS_1
+NOW, PIE = 0x1, 0x08000000  # DF_1_NOW, DF_1_PIE
+EXEC, DYN = 2, 3
+INTERP, DYNAMIC, LOAD = 3, 2, 1
+
+
+def elf(
+    kind: int, segments: tuple[int, ...], flags: int | None = None, wide: bool = True, order: str = "<"
+) -> bytes:
+    """An ELF file with these program headers, and a dynamic section with these flags."""
+    word = "Q" if wide else "I"
+    ident = bytes([0x7F, *b"ELF", 2 if wide else 1, 1 if order == "<" else 2, 1]).ljust(16, b"\0")
+    size, each = (64, 56) if wide else (52, 32)
+    dynamic = size + each * len(segments)
+    entries = [(NEEDED, 1)] + ([(FLAGS, flags)] if flags is not None else []) + [(0, 0)]
+    table = b"".join(struct.pack(f"{order}2{word}", *one) for one in entries)
+    head = struct.pack(
+        f"{order}HHI3{word}I6H", kind, 62, 1, 0, size, 0, 0, size, each, len(segments), 64, 0, 0
+    )
+    rows = b"".join(
+        struct.pack(f"{order}2I6Q", one, 0, dynamic, 0, 0, len(table), len(table), 8)
+        if wide
+        else struct.pack(f"{order}8I", one, dynamic, 0, 0, len(table), len(table), 0, 4)
+        for one in segments
+    )
+    return ident + head + rows + table
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_program_without_a_loader_is_static_wherever_it_is_put(
+    tmp_path: Path, wide: bool, order: str
+) -> None:
+    path = tmp_path / "app"
+    for kind, segments, flags, expected in (
+        (EXEC, (LOAD,), None, True),
+        (EXEC, (LOAD, DYNAMIC, INTERP), None, False),
+        (DYN, (LOAD, DYNAMIC), NOW | PIE, True),
+        (DYN, (INTERP, LOAD, DYNAMIC), PIE, False),
+        (DYN, (LOAD, DYNAMIC), NOW, False),  # a shared library
+        (DYN, (LOAD, DYNAMIC), None, False),
+        (DYN, (LOAD,), None, False),
+        (1, (), None, False),  # an object
+    ):
+        path.write_bytes(elf(kind, segments, flags, wide, order))
+        assert is_static(path) == expected, (kind, segments, flags)
+    whole = elf(DYN, (LOAD, DYNAMIC), PIE, wide, order)
+    for length in range(0, len(whole) - (32 if wide else 16), 7):  # cut off before the flags
+        path.write_bytes(whole[:length])
+        assert not is_static(path)
+    path.write_bytes(elf(EXEC, (LOAD,))[:20])
+    assert not is_static(path)
+    path.write_text("#!/bin/sh\n")
+    assert not is_static(path)
+
+
+def test_a_static_pie_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(elf(DYN, (LOAD, DYNAMIC), PIE) + b"MPI_COMM_WORLD")
+    path.chmod(0o755)
+    with pytest.raises(Failure, match="is linked statically, so nothing can be put under it") as failed:
+        targets._program([str(path)])
+    assert failed.value.exit_code == USAGE
+    path.write_bytes(elf(DYN, (LOAD, DYNAMIC), NOW) + b"MPI_COMM_WORLD")
+    assert targets._program([str(path)]) == (path, None)
 
 
 # ---------------------------------------------------------------------------------------------------------- scripts

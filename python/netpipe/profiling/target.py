@@ -20,9 +20,9 @@ from netpipe.libraries.adding.launcher import kind_of
 from netpipe.libraries.adding.programs import Builder
 from netpipe.libraries.starting.description import read
 from netpipe.profiling import scripts
+from netpipe.profiling.elf import is_elf, is_static
 from netpipe.profiling.scripts import ASSIGNMENT, LAUNCHER_NAME
 
-ELF = b"\x7fELF"
 LDD_S = 20.0
 LIBRARY = re.compile(r"^\s*(libmpi[\w.+-]*\.so[\w.]*) => (/\S+)", re.MULTILINE)
 
@@ -131,7 +131,7 @@ def _program(words: Sequence[str]) -> tuple[Path | None, Path | None]:
             return path, library
         others.append(path)
     for path in others:
-        if _is_static(path) and _mentions_mpi(path):
+        if is_static(path) and _mentions_mpi(path):
             raise Failure(
                 USAGE,
                 f"{path} is linked statically, so nothing can be put under it; link it with the shared MPI library",
@@ -141,7 +141,7 @@ def _program(words: Sequence[str]) -> tuple[Path | None, Path | None]:
 
 def _libmpi(path: Path) -> Path | None:
     """The MPI library that an executable or a module is linked with, if it is any."""
-    if not _is_elf(path):
+    if not is_elf(path):
         return None
     try:
         done = subprocess.run(
@@ -156,23 +156,6 @@ def _libmpi(path: Path) -> Path | None:
 def _is_abi(library: Path | None) -> bool:
     """Whether it is the MPI standard ABI, which several libraries have, rather than a library's own interface."""
     return library is not None and library.name.startswith(layers.one(MPI).abi)
-
-
-def _is_elf(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == ELF
-    except OSError:
-        return False
-
-
-def _is_static(path: Path) -> bool:
-    """Without an interpreter in its program headers, which are in the first page."""
-    if not _is_elf(path):
-        return False
-    with path.open("rb") as file:
-        head = file.read(4096)
-    return b"ld-linux" not in head and b"/ld" not in head and head[16:18] == b"\x02\x00"
 
 
 def _mentions_mpi(path: Path) -> bool:
