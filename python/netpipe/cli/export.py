@@ -55,8 +55,8 @@ def command(
     The points of RUN, which is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE
     3 or 5 and the table of an OSU benchmark have no names: they hold one curve, which --variant and --pattern select.
 
-    RUN may also be a profile, of netpipe profile: then this writes its trace as a GOAL schedule, which the simulators
-    LogGOPSim and ATLAHS read.
+    RUN may also be a profile, of netpipe profile: then this writes its trace as a GOAL schedule, the input of the
+    simulators LogGOPSim and ATLAHS and of LLAMP. None of them has been tried with one yet.
     """
     from netpipe.profiles.lines import is_profile
     from netpipe.records import Run

@@ -36,6 +36,9 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
     COMMAND is what you would type without netpipe: mpirun -n 4 ./app. Nothing is compiled anew, the output is the
     program's own, and so is the exit code. Then netpipe show FILE prints its messages, and netpipe predict FILE RUN
     what another library or network would make of them.
+
+    Each rank writes into the folder of --output while it runs. If the program runs on several hosts, all of them have
+    to see that folder.
     """
     from netpipe import version
     from netpipe.profiles.lines import is_profile, write

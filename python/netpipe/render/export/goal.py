@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a profile as a GOAL schedule, the text that LogGOPSim and ATLAHS simulate (Hoefler et al., LogGOPSim,
-LSAP 2010; docs/reference/profile.md): for each rank what it computes, sends and receives, and what comes after what.
+"""The trace of a profile as a GOAL schedule, the text that LogGOPSim and ATLAHS simulate and LLAMP analyses (Hoefler et
+al., LogGOPSim, LSAP 2010; docs/reference/profile.md): for each rank what it computes, sends and receives, and what
+comes after what.
 
 Blocking calls form a chain. A send or a receive that was started comes after the call before it, and only its wait
 comes after it. A collective becomes point-to-point messages, in rounds that each come after the one before. Every
