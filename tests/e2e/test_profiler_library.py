@@ -291,7 +291,20 @@ def test_ranks_that_a_program_spawns_are_not_taken_for_its_own(make: Make, name:
     assert counted(profile, 0) == case.expected(0)
 
 
-# ---------------------------------------------------------------------------------------------------------- Fortran
+# ---------------------------------------------------------------------------------------------- C++ and Fortran
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_from_cpp_are_counted_once(make: Make, compiled: Callable[..., Path], name: str) -> None:
+    case = make(name)
+    mpicc = LIBRARIES[name][0]
+    mpicxx = mpicc.with_name(mpicc.name.replace("mpicc", "mpicxx"))
+    if not mpicxx.exists():
+        pytest.skip(f"{name} has no {mpicxx.name}")
+    assert case.run(2, compiled(mpicxx, "calls.cpp", "-std=c++17"), case.folder) == 0
+    profile = case.profile()
+    for rank in range(2):
+        assert counted(profile, rank) == case.expected(rank)
 
 
 @pytest.mark.parametrize("interface", [1, 2, 3], ids=["mpif.h", "mpi", "mpi_f08"])
