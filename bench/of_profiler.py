@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from measured import LIMIT_S, ROOT, Result, in_turn, interval, shown
-from of_apps import EVENTS, TIMEOUT_S, left_out, libraries, planned, profiled, seconds
+from of_apps import EP, EVENTS, EVERY, TIMEOUT_S, left_out, libraries, planned, profiled, seconds
 
 from netpipe.applications.plan import Task
 from netpipe.applications.running import Runner
@@ -215,7 +215,7 @@ def profiler(rounds: int) -> list[Result]:
             results.append(memory_row(f"over {module}, without a trace", counted))
             cost[module] = dearest(traced)
     first = libraries()[0]
-    tasks, reasons = planned([f"{first}:transport=shm"])
+    tasks, reasons = planned([f"{first}:transport=shm"], (*EVERY, EP))
     with Runner(TIMEOUT_S) as runner:
         for task in tasks:
             with_it, without = in_turn(

@@ -108,6 +108,20 @@ class Plan:
     notes: tuple[str, ...]
 
 
+def test_the_profiler_is_held_against_ep_too_and_predictions_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_ep = (*of_apps.EVERY, of_apps.EP)
+    monkeypatch.delenv("NETPIPE_BENCH_KERNELS", raising=False)
+    assert "ep" not in of_apps.chosen(of_apps.EVERY)
+    assert of_apps.chosen(with_ep) == with_ep
+    monkeypatch.setenv("NETPIPE_BENCH_KERNELS", "ep,cg")
+    assert (of_apps.chosen(of_apps.EVERY), of_apps.chosen(with_ep)) == (("cg",), ("ep", "cg"))
+    monkeypatch.setenv("NETPIPE_BENCH_KERNELS", "cg,mgg")
+    assert of_apps.chosen(of_apps.EVERY) == ("cg", "mgg"), "the plan refuses what there is not"
+    monkeypatch.setenv("NETPIPE_BENCH_KERNELS", "ep")
+    with pytest.raises(of_apps.MissingError, match="names none of is, cg"):
+        of_apps.planned(["mpi@a"])
+
+
 def test_kernels_that_do_not_fit_here_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -123,6 +137,7 @@ def test_kernels_that_do_not_fit_here_are_left_out_with_the_reason(monkeypatch: 
             ("bt is left out on 2 ranks: it needs a square",) if "bt" in request.kernels else (),
         )
 
+    monkeypatch.delenv("NETPIPE_BENCH_KERNELS", raising=False)
     monkeypatch.setattr(of_apps, "plan", plan)
     monkeypatch.setattr(of_apps.os, "sched_getaffinity", lambda _: {0, 1})
     tasks, reasons = of_apps.planned(["mpi@a", "mpi@b"])
