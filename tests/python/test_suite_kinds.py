@@ -468,6 +468,8 @@ cas_latency init hello"""
 OMB_COLLECTIVES = """allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast gather gatherv
 neighbor_allgather neighbor_allgatherv neighbor_alltoall neighbor_alltoallv neighbor_alltoallw reduce
 reduce_scatter reduce_scatter_block scatter scatterv"""
+OMB_PERSISTENT = """allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast gather gatherv reduce
+reduce_scatter scatter scatterv"""
 
 
 def test_every_benchmark_of_osu_is_measured_or_named_with_the_reason(fake: Path) -> None:
@@ -478,6 +480,7 @@ def test_every_benchmark_of_osu_is_measured_or_named_with_the_reason(fake: Path)
     every = {f"osu_{name}" for name in (OMB_MESSAGES + " " + OMB_COLLECTIVES).split()}
     for name in OMB_COLLECTIVES.split():
         every.add(f"osu_i{name}")
+    every |= {f"osu_{name}_persistent" for name in OMB_PERSISTENT.split()}
     beside = {name for name in every if name.startswith("osu_ineighbor_") and name not in made}
     assert {name.replace("osu_i", "osu_") for name in beside} <= left_out  # named with those that block
     assert every - beside <= made | left_out
