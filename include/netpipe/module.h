@@ -344,7 +344,8 @@ typedef struct np_one_sided {
   np_status (*flush)(np_endpoint* endpoint, int peer); /* own puts are visible at peer, own gets have arrived */
   /* These start count transfers in one call, the i-th between near + i * near_stride and offset + i * far_stride, with
    * requests[i]; wait and test end them: then the source of a put may be used again, and the bytes of a get are there.
-   */
+   * A count of 0 starts nothing and only says whether there can be any with these settings: all ranks ask so before the
+   * first one. */
   np_status (*iput)(np_endpoint* endpoint, int peer, const void* source, size_t near_stride, const np_region* target,
                     size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count);
   np_status (*iget)(np_endpoint* endpoint, int peer, void* target, size_t near_stride, const np_region* source,

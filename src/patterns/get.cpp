@@ -13,6 +13,10 @@ const char* missing_for_get(const Layer& m, int nranks) { return m.get == nullpt
 np_status run_gets(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto get = s.module.get;
   const int peer = mirrored(s.rank, s.nranks);
+  if (waits(s)) {  // all ranks ask whether there can be requests, because one of them starts some
+    const np_status status = s.module.iget(s.endpoint, peer, nullptr, 0, s.far_out, 0, 0, s.size_bytes, s.requests, 0);
+    if (status != NP_OK) return status;
+  }
   return run(
       s, samples, rounds, stamps,
       [&] {

@@ -13,6 +13,10 @@ const char* missing_for_put(const Layer& m, int nranks) { return m.put == nullpt
 np_status run_puts(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {
   const auto put = s.module.put;
   const int peer = mirrored(s.rank, s.nranks);
+  if (waits(s)) {  // all ranks ask whether there can be requests, because one of them starts some
+    const np_status status = s.module.iput(s.endpoint, peer, nullptr, 0, s.far_in, 0, 0, s.size_bytes, s.requests, 0);
+    if (status != NP_OK) return status;
+  }
   return run(
       s, samples, rounds, stamps,
       [&] {

@@ -87,9 +87,41 @@ def test_what_completes_and_what_fetches_can_be_chosen(
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
+@pytest.mark.parametrize("library", SIX_WITH_ONE_EVERYDAY)
+def test_transfers_with_requests_bring_every_byte(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    names = [f"{way}:sync=wait{more}" for way in ("put", "get") for more in ("", ",in_flight=7")]
+    # LAM is an MPI-2: it has neither these calls nor memory of its own for windows.
+    more = ["transport=tcp", *(() if library == "lam" else ("type=vector", "window=shared,transport=shm"))]
+    variants = [f"mpi@{library}", *(f"mpi@{library}:{settings}" for settings in more)]
+    more = ["--verify", "--sizes", "1,65536", "--budget", "0.3"]
+    done = netpipe(*variants, *patterns("pingpong", *names), *more)
+    assert done.code == 0, done.said
+    skipped = {(one["variant"], one["pattern"]): one["reason"] for one in done.of("skipped")}
+    assert len(skipped) == (len(variants) * len(names) if library == "lam" else 0)
+    assert all("needs iput, which" in one or "needs iget, which" in one for one in skipped.values())
+    for variant in variants:
+        for name in {"pingpong", *names} - {pattern for _, pattern in skipped}:
+            points = done.of("point", variant=variant, pattern=name)
+            assert {point["size_bytes"] for point in points} == {1, 65536}, (variant, name)
+            assert all(point["verified_bytes"] > 0 for point in points), (variant, name)
+
+
+def test_transfers_with_requests_of_two_pairs(netpipe: Netpipe, with_mpis: Mpis) -> None:
+    variants = [f"{added.name}:transport=shm" for added in with_mpis.need("openmpi", "mpich")]
+    names = ["put:sync=wait,in_flight=4", "get:sync=wait"]
+    more = ("--ranks", "4", "--verify", "--sizes", "8,4097", "--budget", "0.05")
+    done = netpipe(*variants, *patterns(*names), *more)
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 2 * 2 * 2
+    assert all(point["verified_bytes"] > 0 for point in done.of("point"))
+
+
 REFUSED = {
     ("flush=local", "signal"): "flush=local does not tell when the bytes are there",
     ("flush=all", "put:sync=fence"): "flush=all: this pattern fences and does not flush",
+    ("flush=all", "put:sync=wait"): "flush=all: this pattern waits for requests and does not flush",
+    ("flush=local", "get:sync=wait"): "flush=local: this pattern waits for requests and does not flush",
     ("atomics=get_accumulate", "atomic:op=compare_swap"): "has op=fetch_add, swap and fetch",
     ("type=vector", "atomic"): "on whole numbers, and not on a derived datatype",
     ("type=vector", "accumulate"): "on whole numbers, and not on a derived datatype",

@@ -131,18 +131,25 @@ Calls times(int count, const Calls& round, const Calls& last = {}) {
   return all;
 }
 
+// Each rank first asks, by a batch of none, whether there can be requests.
+Calls after_asking(const std::string& question, const Calls& calls) {
+  Calls all{question};
+  all.insert(all.end(), calls.begin(), calls.end());
+  return all;
+}
+
 TEST(PutThatWaits, StartsARowInOneCallAndWaitsForAllOfThem) {
   const Layer layer = layer_with_all();
   Alone one("put:sync=wait,in_flight=4", layer, 8, 4);
   EXPECT_EQ(one.run(), NP_OK);
-  EXPECT_EQ(one.seen.calls, times(5, {"iput 4", "wait for 4"}, {"flush"}));
+  EXPECT_EQ(one.seen.calls, after_asking("iput 0", times(5, {"iput 4", "wait for 4"}, {"flush"})));
 }
 
 TEST(GetThatWaits, StartsARowInOneCallAndWaitsForAllOfThem) {
   const Layer layer = layer_with_all();
   Alone one("get:sync=wait,in_flight=3", layer, 8, 3);
   EXPECT_EQ(one.run(), NP_OK);
-  EXPECT_EQ(one.seen.calls, times(5, {"iget 3", "wait for 3"}, {"flush"}));
+  EXPECT_EQ(one.seen.calls, after_asking("iget 0", times(5, {"iget 3", "wait for 3"}, {"flush"})));
 }
 
 TEST(PutThatWaits, StartsTheRestOfARowThatEndsInAnotherCall) {
@@ -155,7 +162,20 @@ TEST(PutThatWaits, StartsTheRestOfARowThatEndsInAnotherCall) {
     expected.insert(expected.end(), round->begin(), round->end());
   }
   expected.emplace_back("flush");
-  EXPECT_EQ(one.seen.calls, expected);
+  EXPECT_EQ(one.seen.calls, after_asking("iput 0", expected));
+}
+
+// So that a rank which starts none does not wait for one that may not.
+TEST(PutThatWaits, StartsNothingWhereTheSettingsAllowNone) {
+  Layer layer = layer_with_all();
+  layer.iput = [](np_endpoint* e, int, const void*, std::size_t, const np_region*, std::size_t, std::size_t,
+                  std::size_t, np_request*, std::size_t count) {
+    note(e, "iput " + std::to_string(count));
+    return count == 0 ? NP_UNSUPPORTED : NP_OK;
+  };
+  Alone one("put:sync=wait", layer, 8, 1);
+  EXPECT_EQ(one.run(), NP_UNSUPPORTED);
+  EXPECT_EQ(one.seen.calls, Calls{"iput 0"});
 }
 
 TEST(PutThatWaits, FencesAtTheEndOverALayerWithoutAFlush) {
@@ -165,7 +185,7 @@ TEST(PutThatWaits, FencesAtTheEndOverALayerWithoutAFlush) {
   EXPECT_EQ(one.run(), NP_OK);
   Calls expected = times(5, {"iput 1", "wait for 1"}, {"fence"});
   expected.insert(expected.begin(), "fence");
-  EXPECT_EQ(one.seen.calls, expected);
+  EXPECT_EQ(one.seen.calls, after_asking("iput 0", expected));
 }
 
 TEST(PutThatWaits, IsRefusedOverALayerThatStartsNone) {

@@ -389,6 +389,8 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .fence = mpi_fence,
 #if HAVE_MPI_3
                                        .flush = mpi_flush,
+                                       .iput = mpi_iput,
+                                       .iget = mpi_iget,
                                        .atomic = mpi_atomic,
                                        .accumulate = mpi_accumulate,
                                        .put_each = mpi_put_each,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Patterns that put and get: MPI_Put and MPI_Get into windows over the memory of messages. These windows are made when
- * netpipe exposes that memory, or together with it (window=allocate and shared).
+ * Patterns that put and get: MPI_Put and MPI_Get, or with requests MPI_Rput and MPI_Rget, into windows over the memory
+ * of messages. These windows are made when netpipe exposes that memory, or together with it (window=allocate and
+ * shared).
  *
  * A rank that flushes locks the window at all ranks (MPI_Win_lock_all) before its first transfer of a visit; its
  * targets do nothing and wait inside MPI for the end of the visit. The first fence of a visit begins an epoch of
@@ -238,6 +239,50 @@ static np_status mpi_get_each(np_endpoint* e, int peer, void* target, size_t nea
                               size_t offset, size_t far_stride, size_t bytes, size_t count) {
   char* near = target;
   EACH(MPI_Get, "MPI_Get", near, source);
+}
+
+/* Why transfers cannot be started with requests. Rank 0 alone starts some, so all ranks ask, by a batch of none. */
+static COLD np_status lacks_requests(np_endpoint* e) {
+  if (e->on_device) {
+    return fail(e->context, NP_UNSUPPORTED,
+                "memory=cuda: no library promises MPI_Rput and MPI_Rget for memory of a device");
+  }
+  if (e->flush == FLUSH_TARGET) return NP_OK;
+  return fail(e->context, NP_UNSUPPORTED, "flush=%s: this pattern waits for requests and does not flush",
+              text_of(&e->settings, "flush"));
+}
+
+/* MPI has these calls between a lock and its release only, and not between two fences. */
+static COLD np_status between_fences(np_endpoint* e, const char* call) {
+  return fail(e->context, NP_UNSUPPORTED, "%s after a fence", call);
+}
+
+#define START_ALL(call, name, near, region)                                                            \
+  if (UNLIKELY(count == 0)) return lacks_requests(e);                                                  \
+  SHAPE_OR_RETURN(e, bytes, shape);                                                                    \
+  ENTER_OR_RETURN(e, region, offset, bytes);                                                           \
+  ENTER_OR_RETURN(e, region, offset + (count - 1) * far_stride, bytes);                                \
+  if (UNLIKELY(e->active->epoch != EPOCH_LOCKED)) return between_fences(e, name);                      \
+  const MPI_Win win = e->active->win;                                                                  \
+  MPI_Aint place = (MPI_Aint)((region)->word[REGION_FAR_BASE] + offset);                               \
+  for (size_t i = 0; i < count; ++i, near += near_stride, place += (MPI_Aint)far_stride) {             \
+    MPI_OR_RETURN(e, ONE_SIDED(call, near, shape, peer, place, win, own_request(&requests[i])), name); \
+    requests[i].word[1] = OWN;                                                                         \
+  }                                                                                                    \
+  return NP_OK
+
+/* When the request of a put has ended, its source may be used again; that of a get has ended when its bytes are here.
+ */
+static np_status mpi_iput(np_endpoint* e, int peer, const void* source, size_t near_stride, const np_region* target,
+                          size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
+  const char* near = source;
+  START_ALL(MPI_Rput, "MPI_Rput", near, target);
+}
+
+static np_status mpi_iget(np_endpoint* e, int peer, void* target, size_t near_stride, const np_region* source,
+                          size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
+  char* near = target;
+  START_ALL(MPI_Rget, "MPI_Rget", near, source);
 }
 #endif
 
