@@ -400,7 +400,12 @@ typedef enum np_collective {
   NP_BARRIER = 18,
   /* As NP_ALLTOALL, but the elements of a block lie `stride` elements apart, on both sides: element k of the block for,
    * or from, rank r begins at element (r * count + k) * stride. What lies between them is not touched. */
-  NP_ALLTOALLS = 19
+  NP_ALLTOALLS = 19,
+  /* Those of neighbours with a count and a displacement for each, and with w a type: a rank contributes its count to
+   * each of those that it sends to, and gets from each of the others as much as that one contributes. */
+  NP_NEIGHBOR_ALLGATHERV = 20,
+  NP_NEIGHBOR_ALLTOALLV = 21,
+  NP_NEIGHBOR_ALLTOALLW = 22
 } np_collective;
 
 typedef enum np_datatype { NP_BYTE = 0, NP_INT32 = 1, NP_INT64 = 2, NP_FLOAT = 3, NP_DOUBLE = 4 } np_datatype;
@@ -422,19 +427,20 @@ typedef enum np_reduction {
 /* One collective operation. All ranks pass the same, except in_place where only the root can have it. In NP_BCAST the
  * root sends from source and all others receive into target; all others are as in MPI. */
 typedef struct np_collective_plan {
-  uint32_t size;          /* sizeof(np_collective_plan) of this netpipe */
-  uint32_t what;          /* an np_collective */
-  uint32_t datatype;      /* an np_datatype: of the elements that are counted */
-  uint32_t reduction;     /* an np_reduction */
-  int32_t root;           /* where the operation has one */
-  uint32_t in_place;      /* 1: the contribution already lies in the target, and source is not read */
-  uint32_t requests;      /* 1: it will be called with a request */
-  uint32_t dims;          /* of neighbours: dimensions of a closed grid of all ranks (0, 1: a ring), or NP_GRAPH + n */
-  uint64_t count;         /* elements that one rank contributes to one other, as in MPI */
-  const uint64_t* counts; /* by rank, of operations with a count for each (what it contributes to each other, of
-                           * scatterv and reduce_scatter what it gets); of a grid its extents, by dimension; NULL:
-                           * count for all. Valid until release */
-  uint64_t stride;        /* of NP_ALLTOALLS: elements from the beginning of one to that of the next */
+  uint32_t size;           /* sizeof(np_collective_plan) of this netpipe */
+  uint32_t what;           /* an np_collective */
+  uint32_t datatype;       /* an np_datatype: of the elements that are counted */
+  uint32_t reduction;      /* an np_reduction */
+  int32_t root;            /* where the operation has one */
+  uint32_t in_place;       /* 1: the contribution already lies in the target, and source is not read */
+  uint32_t requests;       /* 1: it will be called with a request */
+  uint32_t dims;           /* of neighbours: dimensions of a closed grid of all ranks (0, 1: a ring), or NP_GRAPH + n */
+  uint64_t count;          /* elements that one rank contributes to one other, as in MPI */
+  const uint64_t* counts;  /* by rank, of operations with a count for each (what it contributes to each other, of
+                            * scatterv and reduce_scatter what it gets); of NP_NEIGHBOR_ALLGATHER and
+                            * NP_NEIGHBOR_ALLTOALL over a grid its extents; NULL: count for all. Valid until release */
+  uint64_t stride;         /* of NP_ALLTOALLS: elements from the beginning of one to that of the next */
+  const uint64_t* extents; /* of neighbours in a grid: its extents, by dimension; NULL: a ring. Valid until release */
 } np_collective_plan;
 
 /* Carries a prepared operation out. With a request it is started only and ends with wait or test. */

@@ -30,6 +30,9 @@ OPERATIONS = [
     "alltoallw",
     "neighbor_allgather",
     "neighbor_alltoall",
+    "neighbor_allgatherv",
+    "neighbor_alltoallv",
+    "neighbor_alltoallw",
     "barrier",
 ]
 

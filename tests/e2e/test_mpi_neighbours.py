@@ -19,20 +19,26 @@ LIBRARIES = (
     *(pytest.param(name, marks=pytest.mark.deep) for name in ("openmpi4", "mpich4")),
 )
 PERSISTENT = ("mpich", "openmpi")  # libraries of MPI-4
-WHAT = ("neighbor_allgather", "neighbor_alltoall")
+WHAT = tuple(f"neighbor_{name}" for name in ("allgather", "alltoall", "allgatherv", "alltoallv", "alltoallw"))
 
 
 def graphs(ranks: int) -> dict[str, int]:
     """Patterns, and the degree that each has."""
     blocking = {
         f"collective:what={what},topology=graph,degree={degree}": degree
-        for what in WHAT
+        for what in WHAT[:2]
         for degree in range(1, ranks)
     }
     started = {
         f"collective:what={what},call=request,topology=graph,degree={ranks - 1}": ranks - 1 for what in WHAT
     }
-    return {**blocking, **started}
+    # What a rank gets from each is then not what it sends to each.
+    uneven = {
+        f"collective:what={what},counts={counts},topology=graph,degree=2": 2
+        for what in WHAT[2:]
+        for counts in ("linear", "last")
+    }
+    return {**blocking, **started, **uneven}
 
 
 def run(netpipe: Netpipe, patterns: list[str], ranks: int, *variants: str) -> Outcome:
@@ -90,7 +96,8 @@ def test_a_degree_that_the_ranks_do_not_have_is_refused(netpipe: Netpipe, with_m
         "collective:what=neighbor_alltoall,topology=graph,degree=2": "needs more than 2 ranks, because a rank has 2 "
         "different neighbours; there are 2",
         "collective:what=neighbor_alltoall,degree=1": "has the neighbours of a grid: degree is for topology=graph",
-        "collective:topology=graph": "has no neighbours: dims, topology and degree are for neighbor_allgather",
+        "collective:topology=graph": "has no neighbours: dims, topology and degree are for the operations whose",
+        "collective:what=neighbor_alltoall,counts=last": "counts is for operations with v or w",
     }
     done = run(netpipe, ["collective:what=bcast", *refused], 2, "mpi@mpich")
     assert done.code == 0, done.said

@@ -37,7 +37,10 @@ IN_PLACE = tuple(
         "alltoallv",
     )
 )
-NEIGHBOURS = tuple(f"collective:what=neighbor_{what},dims=2" for what in ("allgather", "alltoall"))
+NEIGHBOURS = tuple(
+    f"collective:what=neighbor_{what},dims=2" for what in ("allgather", "alltoall", "alltoallw")
+)
+NEIGHBOURS += ("collective:what=neighbor_alltoallv,dims=2,counts=linear",)
 BEHIND = ("collective_overlap", "collective_overlap:what=alltoall,in_place=yes")
 
 

@@ -91,6 +91,56 @@ TEST(NeighbourGraph, EveryBlockIsToldFromEveryOther) {
   }
 }
 
+// A rank has as many bytes for each of those that it sends to, and blocks lie one behind another on both sides.
+using Counts = std::vector<std::uint64_t>;
+void over_graph(Ranks& ranks, int degree, bool to_each, const Counts& counts) {
+  for (int rank = 0; rank < ranks.nranks; ++rank) {
+    std::uint64_t at = 0;
+    for (int j = 0; j < degree; ++j) {
+      const int from = (2 * rank - end_of(rank, ranks.nranks, j) + ranks.nranks) % ranks.nranks;
+      const std::uint64_t bytes = counts[static_cast<std::size_t>(from)];
+      const std::uint64_t start = to_each ? static_cast<std::uint64_t>(j) * bytes : 0;
+      std::memcpy(ranks.target(rank, at), ranks.source(from, start), bytes);
+      at += bytes;
+    }
+  }
+}
+// The same in a ring: from the rank below, whose second block it is, and then from the one above.
+void over_ring(Ranks& ranks, bool to_each, const Counts& counts) {
+  for (int rank = 0; rank < ranks.nranks; ++rank) {
+    std::uint64_t at = 0;
+    for (const int side : {-1, 1}) {
+      const int from = (rank + side + ranks.nranks) % ranks.nranks;
+      const std::uint64_t bytes = counts[static_cast<std::size_t>(from)];
+      std::memcpy(ranks.target(rank, at), ranks.source(from, to_each && side < 0 ? bytes : 0), bytes);
+      at += bytes;
+    }
+  }
+}
+
+TEST(NeighboursWithCounts, EachGetsAsManyBytesAsItsNeighbourHas) {
+  const std::vector<std::pair<std::string, Counts>> distributions = {
+      {"even", {24, 24, 24, 24}}, {"linear", {0, 16, 32, 48}}, {"last", {0, 0, 0, 96}}};
+  for (const char* operation : {"allgatherv", "alltoallv", "alltoallw"}) {
+    const bool to_each = std::string(operation) != "allgatherv";
+    for (const auto& [name, counts] : distributions) {
+      const std::string what = std::string("collective:what=neighbor_") + operation + ",counts=" + name;
+      for (int degree = 1; degree < 4; ++degree) {
+        const std::string text = what + ",topology=graph,degree=" + std::to_string(degree);
+        Ranks ranks(text, 4, 24);
+        EXPECT_NE(ranks.fault(), "") << text << ": nothing has moved yet";
+        over_graph(ranks, degree, to_each, counts);
+        EXPECT_EQ(ranks.fault(), "") << text;
+      }
+      Ranks ranks(what, 4, 24);
+      over_ring(ranks, to_each, counts);
+      EXPECT_EQ(ranks.fault(), "") << what;
+      *ranks.target(0, 5) = static_cast<char>(~*ranks.target(0, 5));  // of what the last rank contributed
+      EXPECT_NE(ranks.fault().find("rank 0: has a wrong byte 5 in what rank 3"), std::string::npos) << ranks.fault();
+    }
+  }
+}
+
 TEST(NeighbourGraph, HasTwoNeighboursUnlessADegreeSaysMore) {
   const auto degree = [](const std::string& text, int nranks) {
     const Mode mode = mode_of(text);
@@ -120,7 +170,7 @@ TEST(NeighbourGraph, IsRefusedWhereItWouldNotBeInForce) {
   EXPECT_EQ(reason(of_neighbours + "topology=graph,dims=2", 4),
             "has the neighbours of a graph: dims is for topology=grid");
   EXPECT_EQ(reason("collective:topology=graph", 4),
-            "has no neighbours: dims, topology and degree are for neighbor_allgather and neighbor_alltoall");
+            "has no neighbours: dims, topology and degree are for the operations whose names begin with neighbor_");
 }
 
 // Element k of the block for rank r, or from it, is number (r * count + k) * stride.

@@ -35,7 +35,8 @@ struct planned {
    * to each where that differs (alltoallv), with their places and their type. */
   int *counts, *places, *out_counts, *out_places;
   MPI_Datatype* types;
-  MPI_Comm near; /* of neighbours */
+  MPI_Comm near;                   /* of neighbours */
+  MPI_Aint *offsets, *out_offsets; /* places and out_places, as MPI_Neighbor_alltoallw takes them */
 };
 
 /* The unit of counts, and whether MPI is given a count for each rank. */
@@ -77,11 +78,17 @@ enum counting { BYTES, NUMBERS, BYTES_EACH, NUMBERS_EACH };
 #endif
 
 #if HAVE_NEIGHBORS
-#define NEIGHBORS(X)                                                                                             \
-  X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n, \
-    MPI_BYTE, plan->near)                                                                                        \
-  X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,    \
-    MPI_BYTE, plan->near)
+#define NEIGHBORS(X)                                                                                                  \
+  X(NP_NEIGHBOR_ALLGATHER, Neighbor_allgather, neighbor_allgather, BYTES, PLAIN(source), n, MPI_BYTE, target, n,      \
+    MPI_BYTE, plan->near)                                                                                             \
+  X(NP_NEIGHBOR_ALLTOALL, Neighbor_alltoall, neighbor_alltoall, BYTES, PLAIN(source), n, MPI_BYTE, target, n,         \
+    MPI_BYTE, plan->near)                                                                                             \
+  X(NP_NEIGHBOR_ALLGATHERV, Neighbor_allgatherv, neighbor_allgatherv, BYTES_EACH, PLAIN(source), n, MPI_BYTE, target, \
+    plan->counts, plan->places, MPI_BYTE, plan->near)                                                                 \
+  X(NP_NEIGHBOR_ALLTOALLV, Neighbor_alltoallv, neighbor_alltoallv, BYTES_EACH, PLAIN(source), plan->out_counts,       \
+    plan->out_places, MPI_BYTE, target, plan->counts, plan->places, MPI_BYTE, plan->near)                             \
+  X(NP_NEIGHBOR_ALLTOALLW, Neighbor_alltoallw, neighbor_alltoallw, BYTES_EACH, PLAIN(source), plan->out_counts,       \
+    plan->out_offsets, plan->types, target, plan->counts, plan->offsets, plan->types, plan->near)
 #else
 #define NEIGHBORS(X)
 #endif
@@ -240,11 +247,11 @@ static int told_each(np_collective what) {
   return 0;
 }
 
-/* Their parts are contiguous. -1: an int cannot count them. */
-static int lay_out(int ranks, const uint64_t* counts, uint64_t count, int* each, int* places) {
+/* Their parts are contiguous. from: the ranks that they are of; NULL: of each in turn. -1: an int cannot count them. */
+static int lay_out(int parts, const int* from, const uint64_t* counts, uint64_t count, int* each, int* places) {
   uint64_t all = 0;
-  for (int i = 0; i < ranks; ++i) {
-    const uint64_t one = counts != NULL ? counts[i] : count;
+  for (int i = 0; i < parts; ++i) {
+    const uint64_t one = counts != NULL ? counts[from != NULL ? from[i] : i] : count;
     if (one > INT_MAX || all > INT_MAX) return -1;
     each[i] = (int)one;
     places[i] = (int)all;
@@ -253,30 +260,64 @@ static int lay_out(int ranks, const uint64_t* counts, uint64_t count, int* each,
   return all > INT_MAX ? -1 : 0;
 }
 
-static np_status count_each(const np_endpoint* e, const np_collective_plan* plan, struct planned* planned) {
-  const size_t ranks = (size_t)e->nranks;
+static int of_neighbours(np_collective what) {
+  return what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL || what == NP_NEIGHBOR_ALLGATHERV ||
+         what == NP_NEIGHBOR_ALLTOALLV || what == NP_NEIGHBOR_ALLTOALLW;
+}
+
+/* Whether MPI is told what goes to each, and not only what comes from each. A scatterv sends what each gets. */
+static int told_outgoing(np_collective what) {
+  return what == NP_ALLTOALLV || what == NP_ALLTOALLW || what == NP_NEIGHBOR_ALLTOALLV || what == NP_NEIGHBOR_ALLTOALLW;
+}
+
+/* parts: how many come in, and go out; from: the ranks that they come from, or NULL for each rank in turn. */
+static np_status count_each(const np_endpoint* e, const np_collective_plan* plan, int parts, const int* from,
+                            struct planned* planned) {
+  const size_t room = (size_t)parts;
   const uint64_t own = plan->counts != NULL ? plan->counts[e->rank] : plan->count;
-  planned->counts = calloc(4 * ranks, sizeof *planned->counts);
-  planned->types = calloc(ranks, sizeof *planned->types);
-  if (planned->counts == NULL || planned->types == NULL) {
-    return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", e->nranks);
+  planned->counts = calloc(4 * room, sizeof *planned->counts);
+  planned->types = calloc(room, sizeof *planned->types);
+  planned->offsets = calloc(2 * room, sizeof *planned->offsets);
+  if (planned->counts == NULL || planned->types == NULL || planned->offsets == NULL) {
+    return fail(e->context, NP_NO_MEMORY, "no memory for %d counts", parts);
   }
-  planned->places = planned->counts + ranks;
-  planned->out_counts = planned->places + ranks;
-  planned->out_places = planned->out_counts + ranks;
-  for (size_t i = 0; i < ranks; ++i) planned->types[i] = MPI_BYTE;
+  planned->places = planned->counts + room;
+  planned->out_counts = planned->places + room;
+  planned->out_places = planned->out_counts + room;
+  planned->out_offsets = planned->offsets + room;
   planned->count = own > INT_MAX ? -1 : (int)own;
-  if (lay_out(e->nranks, plan->counts, plan->count, planned->counts, planned->places) != 0) planned->count = -1;
-  if (lay_out(e->nranks, NULL, own, planned->out_counts, planned->out_places) != 0) planned->out_counts[0] = -1;
-  /* Only what goes to each is given to MPI by these: alltoallv and alltoallw. A scatterv sends what each gets. */
-  const int to_each = plan->what == NP_ALLTOALLV || plan->what == NP_ALLTOALLW;
-  if (to_each && planned->out_counts[0] < 0) planned->count = -1;
+  if (lay_out(parts, from, plan->counts, plan->count, planned->counts, planned->places) != 0) planned->count = -1;
+  const int too_many = lay_out(parts, NULL, NULL, own, planned->out_counts, planned->out_places) != 0;
+  if (too_many && told_outgoing((np_collective)plan->what)) planned->count = -1;
+  for (size_t i = 0; i < room; ++i) {
+    planned->types[i] = MPI_BYTE;
+    planned->offsets[i] = planned->places[i];
+    planned->out_offsets[i] = planned->out_places[i];
+  }
   return NP_OK;
+}
+
+/* Collective. The communicator of a plan's neighbours, and their counts where MPI is told these. */
+static np_status plan_neighbours(np_endpoint* e, const np_collective_plan* plan, struct planned* planned) {
+#if HAVE_NEIGHBORS
+  int* from = NULL;
+  int parts = 0;
+  np_status status = make_neighbours(e, plan, &planned->near);
+  if (status != NP_OK || !told_each((np_collective)plan->what)) return status;
+  status = find_sources(e, plan, planned->near, &from, &parts);
+  if (status == NP_OK) status = count_each(e, plan, parts, from, planned);
+  free(from);
+  return status;
+#else
+  (void)e, (void)plan, (void)planned;
+  return NP_UNSUPPORTED;
+#endif
 }
 
 static void free_planned(struct planned* planned) {
   free(planned->counts);
   free(planned->types);
+  free(planned->offsets);
   free(planned);
 }
 
@@ -300,8 +341,6 @@ static np_status check_plan(const np_endpoint* e, const np_collective_plan* plan
   return NP_OK;
 }
 
-static int of_neighbours(np_collective what) { return what == NP_NEIGHBOR_ALLGATHER || what == NP_NEIGHBOR_ALLTOALL; }
-
 /* What tells a persistent request from those of other operations. */
 static int key_of(const np_collective_plan* plan) {
   if (of_neighbours((np_collective)plan->what)) return (int)(plan->what | plan->dims << 8);
@@ -323,10 +362,11 @@ static np_status mpi_prepare_collective(np_endpoint* e, const np_collective_plan
                               .op = reduction_of(plan->reduction),
                               .what = key_of(plan)};
   planned->bytes = plan->count * element;
-  if (told_each(what)) status = count_each(e, plan, planned);
-#if HAVE_NEIGHBORS
-  if (of_neighbours(what)) status = make_neighbours(e, plan, &planned->near);
-#endif
+  if (of_neighbours(what)) {
+    status = plan_neighbours(e, plan, planned);
+  } else if (told_each(what)) {
+    status = count_each(e, plan, e->nranks, NULL, planned);
+  }
   if (status != NP_OK) {
     free_planned(planned);
     return status;

@@ -38,6 +38,9 @@ static inline int rank_at(const np_endpoint* e, int steps) {
   return (int)(((int64_t)e->rank + steps + e->nranks) % e->nranks);
 }
 
+/* From a rank to the i-th that it sends to, as NP_GRAPH says; the i-th that it receives from lies on the other side. */
+static inline int graph_steps(int i) { return i % 2 == 0 ? i / 2 + 1 : -(i / 2 + 1); }
+
 /* MPI_UNWEIGHTED, which GCC takes for an array that is read beyond its end. */
 static inline const int* no_weights(void) {
   const int* volatile mark = MPI_UNWEIGHTED;
@@ -47,10 +50,9 @@ static inline const int* no_weights(void) {
 /* Collective. The ranks keep their numbers (no reordering). ends: room for twice the degree. */
 static np_status create_graph(np_endpoint* e, int degree, int* ends, MPI_Comm* comm) {
   int *const from = ends, *const to = ends + degree;
-  for (int i = 0; i < degree; ++i) { /* as NP_GRAPH says */
-    const int steps = i % 2 == 0 ? i / 2 + 1 : -(i / 2 + 1);
-    to[i] = rank_at(e, steps);
-    from[i] = rank_at(e, -steps);
+  for (int i = 0; i < degree; ++i) {
+    to[i] = rank_at(e, graph_steps(i));
+    from[i] = rank_at(e, -graph_steps(i));
   }
   MPI_OR_RETURN(e,
                 MPI_Dist_graph_create_adjacent(e->comm, degree, from, no_weights(), degree, to, no_weights(),
@@ -94,10 +96,30 @@ static np_status make_graph(np_endpoint* e, uint32_t degree, MPI_Comm* graph) {
   return NP_OK;
 }
 
+static inline uint32_t dimensions_of(const np_collective_plan* plan) { return plan->dims > 0 ? plan->dims : 1; }
+
 /* Collective. The communicator of a plan's neighbours. */
 static np_status make_neighbours(np_endpoint* e, const np_collective_plan* plan, MPI_Comm* comm) {
+  /* The plan of a netpipe that knows neither of the other operations ends before extents. */
+  const int old = plan->what == NP_NEIGHBOR_ALLGATHER || plan->what == NP_NEIGHBOR_ALLTOALL;
   if (plan->dims >= NP_GRAPH) return make_graph(e, plan->dims - NP_GRAPH, comm);
-  return make_grid(e, plan->dims > 0 ? plan->dims : 1, plan->counts, comm);
+  return make_grid(e, dimensions_of(plan), old ? plan->counts : plan->extents, comm);
+}
+
+/* The ranks that this one receives from, in the order of their blocks. *from is to be freed, whatever it returns. */
+static np_status find_sources(np_endpoint* e, const np_collective_plan* plan, MPI_Comm comm, int** from, int* count) {
+  const int degree = plan->dims >= NP_GRAPH ? (int)(plan->dims - NP_GRAPH) : 2 * (int)dimensions_of(plan);
+  *from = calloc((size_t)degree, sizeof **from);
+  if (*from == NULL) return fail(e->context, NP_NO_MEMORY, "no memory for %d neighbours", degree);
+  *count = degree;
+  if (plan->dims >= NP_GRAPH) {
+    for (int i = 0; i < degree; ++i) (*from)[i] = rank_at(e, -graph_steps(i));
+    return NP_OK;
+  }
+  for (int i = 0; i < degree; i += 2) { /* the one below, and the one above */
+    MPI_OR_RETURN(e, MPI_Cart_shift(comm, i / 2, 1, &(*from)[i], &(*from)[i + 1]), "MPI_Cart_shift");
+  }
+  return NP_OK;
 }
 #endif
 

@@ -26,6 +26,9 @@ np_collective kind_of(const Part& part) {
     case NP_ALLTOALLV:
     case NP_ALLTOALLW: return NP_ALLTOALL;
     case NP_REDUCE_SCATTER: return NP_REDUCE_SCATTER_BLOCK;
+    case NP_NEIGHBOR_ALLGATHERV: return NP_NEIGHBOR_ALLGATHER;
+    case NP_NEIGHBOR_ALLTOALLV:
+    case NP_NEIGHBOR_ALLTOALLW: return NP_NEIGHBOR_ALLTOALL;
     default: return op;
   }
 }
@@ -106,8 +109,11 @@ std::vector<Block> of_each_neighbour(const Part& part, bool receives) {
   std::vector<Block> all;
   const std::vector<int> ranks = is_graph(part) ? graph::neighbours(part.rank, part.nranks, degree_of(part), receives)
                                                 : grid::neighbours(part.rank, part.nranks, dimensions(part));
+  std::uint64_t at = 0;
   for (const int rank : ranks) {
-    all.push_back({all.size() * part.size_bytes, part.size_bytes, rank});
+    const std::uint64_t bytes = share(part, receives ? rank : part.rank);
+    all.push_back({at, bytes, rank});
+    at += bytes;
   }
   return all;
 }
@@ -312,7 +318,7 @@ std::string unfit_neighbours(const Part& part) {
   const bool chosen = choice(part, dims) || is_graph(part) || choice(part, degree);
   if (!chosen) return {};
   if (!of_neighbours(kind_of(part))) {
-    return "has no neighbours: dims, topology and degree are for neighbor_allgather and neighbor_alltoall";
+    return "has no neighbours: dims, topology and degree are for the operations whose names begin with neighbor_";
   }
   if (!is_graph(part)) {
     if (choice(part, degree)) return "has the neighbours of a grid: degree is for topology=graph";
@@ -349,8 +355,7 @@ std::string unfit(const Part& part, const Layer&) {
   if (rotates(part) && !has_root(kind)) return "has no root that could rotate";
   if (std::string lack = unfit_elements(part); !lack.empty()) return lack;
   if (choice(part, counts) && !told_each(part)) {
-    return "has the same count for all ranks: counts is for gatherv, scatterv, allgatherv, alltoallv, alltoallw and "
-           "reduce_scatter";
+    return "has the same count for all ranks: counts is for operations with v or w, and for reduce_scatter";
   }
   if (std::string lack = unfit_neighbours(part); !lack.empty()) return lack;
   return unfit_in_place(part);
@@ -376,8 +381,9 @@ std::uint64_t place_bytes(const Part& part) {
     blocks = ranks;
   }
   const std::int64_t distribution = told_each(part) ? part.options[counts].number : std::int64_t{even};
-  if (kind == NP_ALLTOALL && distribution == linear) blocks *= 2;
-  if (kind == NP_ALLTOALL && distribution == last) blocks *= ranks;
+  const bool several = kind == NP_ALLTOALL || of_neighbours(kind);  // blocks of the rank that has most
+  if (several && distribution == linear) blocks *= 2;
+  if (several && distribution == last) blocks *= ranks;
   return part.size_bytes > most / blocks ? most : part.size_bytes * blocks;
 }
 
@@ -423,8 +429,9 @@ Operations::Operations(const Stage& s, bool with_request) {
   }
   if (of_neighbours(kind) && !is_graph(s) && choice(s, dims)) {
     const grid::Extents extents = grid::extents(s.nranks, dimensions(s));
-    counts_.assign(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(dimensions(s)));
+    extents_.assign(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(dimensions(s)));
   }
+  const std::uint64_t* const extents = extents_.empty() ? nullptr : extents_.data();
   for (int i = 0; i < (rotates(s) ? s.nranks : 1); ++i) {
     const auto turn = static_cast<std::uint64_t>(i);
     all_.push_back(std::make_unique<const Prepared>(
@@ -436,8 +443,9 @@ Operations::Operations(const Stage& s, bool with_request) {
                               .requests = with_request ? 1U : 0U,
                               .dims = neighbours_in_plan(s),
                               .count = s.size_bytes / element_bytes(s),
-                              .counts = counts_.empty() ? nullptr : counts_.data(),
-                              .stride = stride_of(s)}));
+                              .counts = counts_.empty() ? (told_each(s) ? nullptr : extents) : counts_.data(),
+                              .stride = stride_of(s),
+                              .extents = extents}));
   }
 }
 

@@ -18,7 +18,8 @@ namespace netpipe::patterns::collectives {
 enum Option { what, own, root, rotate, datatype, reduction, in_place, counts, dims, topology, degree, stride, options };
 constexpr const char* names =  // of np_collective, in its order
     "bcast|reduce|allreduce|gather|allgather|scatter|reduce_scatter|reduce_scatter_block|alltoall|scan|exscan|gatherv|"
-    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier|alltoalls";
+    "scatterv|allgatherv|alltoallv|alltoallw|neighbor_allgather|neighbor_alltoall|barrier|alltoalls|"
+    "neighbor_allgatherv|neighbor_alltoallv|neighbor_alltoallw";
 constexpr std::int64_t most_degree = NP_GRAPH - 1;
 constexpr const char* default_stride = "2";
 constexpr std::array<np_option, options> options_with(const np_option& of_pattern) {
@@ -36,8 +37,8 @@ constexpr std::array<np_option, options> options_with(const np_option& of_patter
        "root",
        1},
       {"counts", NP_CHOICE, "even", 0, 0, "even|linear|last", "",
-       "gatherv, scatterv, allgatherv, alltoallv and reduce_scatter: every rank has size_bytes, or from nothing for "
-       "rank 0 up to twice that for the last, or the last rank has what all have together",
+       "of operations with v or w, and of reduce_scatter: every rank has size_bytes, or from nothing for rank 0 up to "
+       "twice that for the last, or the last rank has what all have together",
        0},
       {"dims", NP_CHOICE, "1", 0, 0, "1|2|3", "dimensions",
        "of neighbours: in a ring, or in a closed grid of all ranks", 0},
@@ -80,7 +81,7 @@ class Operations {
   [[nodiscard]] const Prepared& at(std::uint64_t i) const { return *all_[i % all_.size()]; }
 
  private:
-  std::vector<std::uint64_t> counts_;  // by rank, or of a grid by dimension; as long as the operations
+  std::vector<std::uint64_t> counts_, extents_;  // by rank, and of a grid by dimension; as long as the operations
   std::vector<std::unique_ptr<const Prepared>> all_;
 };
 

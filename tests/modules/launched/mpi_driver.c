@@ -244,7 +244,7 @@ static void collectives(void) {
     const size_t doubles = sizes[s] / 8, all = doubles * (size_t)n;
     double* const source = malloc(all * 8);
     double* const target = malloc(all * 8);
-    for (int what = NP_BCAST; what <= NP_BARRIER; ++what) {
+    for (int what = NP_BCAST; what <= NP_NEIGHBOR_ALLTOALLW; ++what) {
       np_prepared prepared;
       const np_datatype datatype = sums(what) ? NP_DOUBLE : NP_BYTE;
       const np_collective_plan plan = {.size = sizeof plan,
@@ -267,9 +267,15 @@ static void collectives(void) {
         check(status, "collective");
         if (way >= 2) check(module->wait(endpoint, &request, 1), "wait");
         ++done;
-        static const int plain[] = {[NP_GATHERV] = NP_GATHER,       [NP_SCATTERV] = NP_SCATTER,
-                                    [NP_ALLGATHERV] = NP_ALLGATHER, [NP_ALLTOALLV] = NP_ALLTOALL,
-                                    [NP_ALLTOALLW] = NP_ALLTOALL,   [NP_REDUCE_SCATTER] = NP_REDUCE_SCATTER_BLOCK};
+        static const int plain[] = {[NP_GATHERV] = NP_GATHER,
+                                    [NP_SCATTERV] = NP_SCATTER,
+                                    [NP_ALLGATHERV] = NP_ALLGATHER,
+                                    [NP_ALLTOALLV] = NP_ALLTOALL,
+                                    [NP_ALLTOALLW] = NP_ALLTOALL,
+                                    [NP_REDUCE_SCATTER] = NP_REDUCE_SCATTER_BLOCK,
+                                    [NP_NEIGHBOR_ALLGATHERV] = NP_NEIGHBOR_ALLGATHER,
+                                    [NP_NEIGHBOR_ALLTOALLV] = NP_NEIGHBOR_ALLTOALL,
+                                    [NP_NEIGHBOR_ALLTOALLW] = NP_NEIGHBOR_ALLTOALL};
         const int kind = what < (int)(sizeof plain / sizeof *plain) && plain[what] != 0 ? plain[what] : what;
         const int neighbors[] = {(me + n - 1) % n, (me + 1) % n};
         if (what == NP_EXSCAN && me == 0) continue; /* MPI leaves it open */
