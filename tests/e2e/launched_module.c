@@ -144,6 +144,42 @@ static void try_put_and_get(void) {
   tried("put get");
 }
 
+/* Three that are started in one call, each from and to a place of its own. */
+static void try_requests(void) {
+  const np_one_sided* const o = module->one_sided;
+  enum { COUNT = 3, PIECE = 1031, NEAR = 2048, FAR = 3072 };
+  np_request requests[COUNT];
+  memset(in, 0, BYTES);
+  meet();
+  if (origin) {
+    CHECK(o->iput(endpoint, peer, out + 3, NEAR, &far_in, 5, FAR, PIECE, requests, COUNT) == NP_OK);
+    CHECK(module->wait(endpoint, requests, COUNT) == NP_OK);
+    memset(out, 0, BYTES); /* the sources may be used again */
+    CHECK(o->flush(endpoint, peer) == NP_OK);
+    fill(out, boot.rank);
+  }
+  meet();
+  if (!origin) {
+    char wanted[BYTES], expected[BYTES] = {0};
+    fill(wanted, peer);
+    for (int i = 0; i < COUNT; ++i) memcpy(expected + 5 + i * FAR, wanted + 3 + i * NEAR, PIECE);
+    CHECK(memcmp(in, expected, BYTES) == 0);
+    memcpy(in, out, BYTES);
+  }
+  meet();
+  if (origin) {
+    char wanted[BYTES];
+    fill(wanted, peer);
+    memset(out, 0, BYTES);
+    CHECK(o->iget(endpoint, peer, out + 3, NEAR, &far_in, 5, FAR, PIECE, requests, COUNT) == NP_OK);
+    CHECK(module->wait(endpoint, requests, COUNT) == NP_OK);
+    for (int i = 0; i < COUNT; ++i) CHECK(memcmp(out + 3 + i * NEAR, wanted + 5 + i * FAR, PIECE) == 0);
+    fill(out, boot.rank);
+  }
+  meet();
+  tried("iput iget");
+}
+
 static void try_strided(uint64_t block, uint64_t near_stride, uint64_t far_stride) {
   const np_one_sided* const o = module->one_sided;
   const np_strided shape = {block, 20, near_stride, far_stride};
@@ -299,6 +335,7 @@ int main(int argc, char** argv) {
   reach_peer();
   const np_one_sided* const o = module->one_sided;
   try_put_and_get();
+  if (o->iput != NULL) try_requests();
   if (o->put_strided != NULL) {
     try_strided(8, 64, 24);
     try_strided(4, 12, 4);

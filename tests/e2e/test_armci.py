@@ -96,6 +96,15 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     assert {"accumulate", "accumulate:sync=fence", "signal", "strided", "strided:direction=get"} <= ran
 
 
+@pytest.mark.parametrize("library", [pytest.param("openmpi", marks=pytest.mark.deep), "mpich"])
+def test_transfers_with_handles_bring_every_byte(armci: Layered, tmp_path: Path, library: str) -> None:
+    variants = [f"{need(armci, library)}:transport={name}" for name in ("shm", "tcp")]
+    patterns = [f"{way}:sync=wait{more}" for way in ("put", "get") for more in ("", ",in_flight=7")]
+    more = ("--sizes", "1,4097,65537", "--verify", "--budget", "0.05")
+    done = armci.run(tmp_path / "run.jsonl", *variants, *asked(patterns), *more)
+    done.check_points(variants, patterns, "1,4097,65537")
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_over_tcp_its_transfers_go_through_sockets(armci: Layered, tmp_path: Path, library: str) -> None:
@@ -133,6 +142,7 @@ def test_every_one_sided_operation_does_what_it_should(armci: Layered, tmp_path:
         for operation in (
             *(
                 "put get",
+                "iput iget",
                 "put_strided get_strided",
                 "put_signal await_signal",
                 "fetch_add",

@@ -312,10 +312,31 @@ static np_status armci_irecv(np_endpoint* e, int peer, void* data, size_t stride
   return pm_irecv(e, &e->messages, peer, data, stride, bytes, requests, count);
 }
 
+/* A put or get with a handle of ARMCI, which lies in the first words of its request. */
+enum { PM_TRANSFER = PM_AWAITS_EVENT + 1 };
+_Static_assert(sizeof(armci_hdl_t) <= PM_KIND * sizeof(uint64_t), "a handle fits in front of the kind of a request");
+static inline armci_hdl_t* handle_in(np_request* r) { return (armci_hdl_t*)(void*)r->word; }
+
+static __attribute__((noinline)) np_status wait_for_transfers(np_endpoint* e, np_request* requests, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (requests[i].word[PM_KIND] != PM_TRANSFER) {
+      PM_TRY(pm_wait(e, &e->messages, &requests[i], 1));
+    } else if (UNLIKELY(ARMCI_Wait(handle_in(&requests[i])) != 0)) {
+      return om_fail(e->context, NP_FAILED, "ARMCI_Wait fails");
+    }
+  }
+  return NP_OK;
+}
+
 static np_status armci_wait(np_endpoint* e, np_request* requests, size_t count) {
+  if (UNLIKELY(count > 0 && requests->word[PM_KIND] == PM_TRANSFER)) return wait_for_transfers(e, requests, count);
   return pm_wait(e, &e->messages, requests, count);
 }
-static np_status armci_test(np_endpoint* e, np_request* request) { return pm_test(e, &e->messages, request); }
+/* ARMCI_Test of ARMCI-MPI waits, too. */
+static np_status armci_test(np_endpoint* e, np_request* request) {
+  if (UNLIKELY(request->word[PM_KIND] == PM_TRANSFER)) return wait_for_transfers(e, request, 1);
+  return pm_test(e, &e->messages, request);
+}
 
 /* ---------------------------------------------------------------------------------------------- one-sided */
 
@@ -361,6 +382,32 @@ static np_status armci_put(np_endpoint* e, int peer, const void* source, const n
 static np_status armci_get(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset,
                            size_t bytes) {
   OUTCOME(ARMCI_Get(far_of(source, offset), target, (int)bytes, peer), "ARMCI_Get");
+}
+
+static np_status armci_iput(np_endpoint* e, int peer, const void* source, size_t near_stride, const np_region* target,
+                            size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
+  char* near = (char*)(uintptr_t)source;
+  char* far = far_of(target, offset);
+  for (size_t i = 0; i < count; ++i, near += near_stride, far += far_stride) {
+    armci_hdl_t* const handle = handle_in(&requests[i]);
+    ARMCI_INIT_HANDLE(handle);
+    requests[i].word[PM_KIND] = PM_TRANSFER;
+    if (UNLIKELY(ARMCI_NbPut(near, far, (int)bytes, peer, handle) != 0)) return call_failed(e, "ARMCI_NbPut", peer);
+  }
+  return NP_OK;
+}
+
+static np_status armci_iget(np_endpoint* e, int peer, void* target, size_t near_stride, const np_region* source,
+                            size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
+  char* near = target;
+  char* far = far_of(source, offset);
+  for (size_t i = 0; i < count; ++i, near += near_stride, far += far_stride) {
+    armci_hdl_t* const handle = handle_in(&requests[i]);
+    ARMCI_INIT_HANDLE(handle);
+    requests[i].word[PM_KIND] = PM_TRANSFER;
+    if (UNLIKELY(ARMCI_NbGet(far, near, (int)bytes, peer, handle) != 0)) return call_failed(e, "ARMCI_NbGet", peer);
+  }
+  return NP_OK;
 }
 
 static np_status armci_flush(np_endpoint* e, int peer) {
@@ -479,6 +526,8 @@ static const np_one_sided one_sided = {.size = sizeof(np_one_sided),
                                        .get = armci_get,
                                        .fence = armci_barrier,
                                        .flush = armci_flush,
+                                       .iput = armci_iput,
+                                       .iget = armci_iget,
                                        .put_signal = armci_put_signal,
                                        .await_signal = armci_await_signal,
                                        .put_strided = armci_put_strided,
