@@ -168,6 +168,23 @@ def test_collectives_of_every_shape_come_to_the_right_bytes(
     assert all(point["verified_bytes"] > 0 for point in points)
 
 
+@pytest.mark.parametrize("library", LIBRARIES[:2])
+def test_threads_of_four_ranks_send_in_pairs(netpipe: Netpipe, with_mpis: Mpis, library: str) -> None:
+    with_mpis.need(library)
+    variant = f"mpi@{library}:thread=multiple,transport=shm"
+    more = ("--ranks", "4", "--verify", "--sizes", "8,4097", "--budget", "0.02", "--launches", "1")
+    done = netpipe(variant, *patterns(*THREADS[:2]), *more)
+    assert done.code == 0, done.said
+    assert not done.of("skipped")
+    for pattern in THREADS[:2]:
+        points = done.of("point", pattern=pattern)
+        assert sorted(point["size_bytes"] for point in points) == [8, 4097], pattern
+        for point in points:
+            # Four threads that send, of two pairs, each of two ranks with two threads.
+            assert len(point["cells"]) == 2, pattern
+            assert point["verified_bytes"] > 0, pattern
+
+
 REFUSED = {
     "collective:what=bcast,in_place=yes": "has nothing to be in place",
     "collective:what=alltoallv,in_place=yes,counts=last": "cannot be in place with these counts",
