@@ -389,14 +389,14 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .fence = mpi_fence,
 #if HAVE_MPI_3
                                        .flush = mpi_flush,
-                                       .iput = mpi_iput,
-                                       .iget = mpi_iget,
                                        .atomic = mpi_atomic,
                                        .accumulate = mpi_accumulate,
                                        .put_each = mpi_put_each,
                                        .get_each = mpi_get_each,
 #endif
 #if HAVE_PASSIVE_TARGET
+                                       .iput = mpi_iput,
+                                       .iget = mpi_iget,
                                        .put_signal = mpi_put_signal,
                                        .await_signal = mpi_await_signal
 #endif
