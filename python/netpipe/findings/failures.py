@@ -67,8 +67,8 @@ def _of_refusal(reading: Reading, found: Finding, why: str, remedy: str) -> Find
     without = with_setting(variant, *TWO_COPIES)
     return msgspec.structs.replace(
         found,
-        certainty="The failure and the refusal are in the record; that one follows from the other is shown by the "
-        "experiment, which then does not fail.",
+        certainty="The failure and the refusal are in the record. Whether the refusal is the cause, the experiment "
+        "shows: if so, it does not fail.",
         cause=f"{capital(why)}. A library that copies large messages once, by process_vm_readv, may wait for ever.",
         remedy=f"{setting(reading, variant, *TWO_COPIES)}, which copies them twice; or {remedy}",
         experiment=words.alone(without, found.pattern or "pingpong", size, argv),

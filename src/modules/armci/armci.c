@@ -384,30 +384,32 @@ static np_status armci_get(np_endpoint* e, int peer, void* target, const np_regi
   OUTCOME(ARMCI_Get(far_of(source, offset), target, (int)bytes, peer), "ARMCI_Get");
 }
 
-static np_status armci_iput(np_endpoint* e, int peer, const void* source, size_t near_stride, const np_region* target,
-                            size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
-  char* near = (char*)(uintptr_t)source;
-  char* far = far_of(target, offset);
-  for (size_t i = 0; i < count; ++i, near += near_stride, far += far_stride) {
+/* ARMCI_NbPut or ARMCI_NbGet, whose arguments are alike. A constant for the compiler, which then calls it directly. */
+typedef int transfer_call(void* from, void* to, int bytes, int peer, armci_hdl_t* handle);
+
+static inline __attribute__((always_inline)) np_status start_all(np_endpoint* e, transfer_call* call, const char* name,
+                                                                 int peer, char* from, size_t from_stride, char* to,
+                                                                 size_t to_stride, size_t bytes, np_request* requests,
+                                                                 size_t count) {
+  for (size_t i = 0; i < count; ++i, from += from_stride, to += to_stride) {
     armci_hdl_t* const handle = handle_in(&requests[i]);
     ARMCI_INIT_HANDLE(handle);
     requests[i].word[PM_KIND] = PM_TRANSFER;
-    if (UNLIKELY(ARMCI_NbPut(near, far, (int)bytes, peer, handle) != 0)) return call_failed(e, "ARMCI_NbPut", peer);
+    if (UNLIKELY(call(from, to, (int)bytes, peer, handle) != 0)) return call_failed(e, name, peer);
   }
   return NP_OK;
 }
 
+static np_status armci_iput(np_endpoint* e, int peer, const void* source, size_t near_stride, const np_region* target,
+                            size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
+  return start_all(e, ARMCI_NbPut, "ARMCI_NbPut", peer, (char*)(uintptr_t)source, near_stride, far_of(target, offset),
+                   far_stride, bytes, requests, count);
+}
+
 static np_status armci_iget(np_endpoint* e, int peer, void* target, size_t near_stride, const np_region* source,
                             size_t offset, size_t far_stride, size_t bytes, np_request* requests, size_t count) {
-  char* near = target;
-  char* far = far_of(source, offset);
-  for (size_t i = 0; i < count; ++i, near += near_stride, far += far_stride) {
-    armci_hdl_t* const handle = handle_in(&requests[i]);
-    ARMCI_INIT_HANDLE(handle);
-    requests[i].word[PM_KIND] = PM_TRANSFER;
-    if (UNLIKELY(ARMCI_NbGet(far, near, (int)bytes, peer, handle) != 0)) return call_failed(e, "ARMCI_NbGet", peer);
-  }
-  return NP_OK;
+  return start_all(e, ARMCI_NbGet, "ARMCI_NbGet", peer, far_of(source, offset), far_stride, target, near_stride, bytes,
+                   requests, count);
 }
 
 static np_status armci_flush(np_endpoint* e, int peer) {
