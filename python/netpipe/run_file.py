@@ -17,6 +17,7 @@ import re
 import stat
 import tempfile
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -484,20 +485,25 @@ class Tail:
         self._file = file
         self._at = 0
         self._checksum = 0  # CRC-32 of what was read
-        self._shrank = False
+        self._lines = array("I")  # CRC-32 of each line that was read
+        self._last = b""  # the last of them
+        self._damaged = False
 
     def new(self) -> list[tuple[bytes, AnyRecord]]:
-        """Lines, as they are and as records. Lines of unknown types and unreadable ones are left out."""
-        size = os.fstat(self._file).st_size
-        if size < self._at:  # somebody truncated it: go on with what comes now
-            self._shrank = True
-            self._at = size
-        text = b"".join(_blocks(self._file, self._at, size))
+        """Lines, as they are and as records. Lines of unknown types and unreadable ones are left out. After another
+        program has truncated or overwritten the file: those that are not as they were read.
+        """
+        if os.pread(self._file, len(self._last), self._at - len(self._last)) != self._last:
+            self._damaged = True
+            self._go_back()
+        text = b"".join(_blocks(self._file, self._at, os.fstat(self._file).st_size))
         whole = text[: text.rfind(b"\n") + 1]
         self._at += len(whole)
         self._checksum = zlib.crc32(whole, self._checksum)
         found: list[tuple[bytes, AnyRecord]] = []
         for line in whole.splitlines(keepends=True):
+            self._lines.append(zlib.crc32(line))
+            self._last = line
             with contextlib.suppress(msgspec.DecodeError):
                 record = decode(line)
                 if record is not None:
@@ -510,7 +516,20 @@ class Tail:
         for block in _blocks(self._file, 0, self._at):
             checksum = zlib.crc32(block, checksum)
             at += len(block)
-        return not self._shrank and (at, checksum) == (self._at, self._checksum)
+        return not self._damaged and (at, checksum) == (self._at, self._checksum)
+
+    def _go_back(self) -> None:
+        """To the first line that is not as it was read."""
+        text = b"".join(_blocks(self._file, 0, os.fstat(self._file).st_size))
+        self._at = same = 0
+        self._last = b""
+        for line, before in zip(text.splitlines(keepends=True), self._lines, strict=False):
+            if zlib.crc32(line) != before:
+                break
+            self._at += len(line)
+            self._last = line
+            same += 1
+        del self._lines[same:]
 
 
 def _blocks(file: int, start: int, end: int) -> Iterator[bytes]:

@@ -110,8 +110,9 @@ USES_REQUEST(Pready_range, Pready, 1, (int low, int high, MPI_Request request), 
 USES_REQUEST(Parrived, Parrived, 0, (MPI_Request request, int partition, int* flag), (request, partition, flag))
 
 /* Whether the list is const differs from library to library (MPICH 4.0, Open MPI 5: it is not), so the compiler knows
- * this function by a name of its own. */
+ * this function by a name of its own, which no header declares. */
 WEAK(PMPI_Pready_list)
+// NOLINTNEXTLINE(misc-use-internal-linkage)
 EXPORT int profiler_pready_list(int length, const int* partitions, MPI_Request request) __asm__("MPI_Pready_list");
 int profiler_pready_list(int length, const int* partitions, MPI_Request request) {
   const uint64_t begin = enter();

@@ -256,6 +256,38 @@ def test_reading_along_gives_each_whole_line_once(tmp_path: Path) -> None:
         assert tail.new() == []
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("more", [1, 9])
+def test_after_a_truncation_reading_goes_on_with_the_first_new_line(
+    tmp_path: Path, kept: int, more: int
+) -> None:
+    """Be the file shorter or longer than before when it is read again."""
+    path = written(tmp_path / "run.jsonl", HEADER, POINT, Error(message="old"))
+    new = [Error(message=f"new {number}") for number in range(more)]
+    with path.open("ab+") as file:
+        tail = Tail(file.fileno())
+        assert len(tail.new()) == 3
+        assert tail.intact()
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
+        file.write(b"".join(records.encode(one) for one in new))
+        file.flush()
+        assert [record for _, record in tail.new()] == new
+        assert tail.new() == []
+        assert not tail.intact()
+
+
+def test_what_another_program_writes_over_a_run_is_read_as_lines(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.jsonl", HEADER, POINT)
+    with path.open("ab+") as file:
+        tail = Tail(file.fileno())
+        tail.new()
+        path.write_bytes(b"dear diary\n" * 40)
+        file.write(records.encode(Error(message="new")))
+        file.flush()
+        assert [record for _, record in tail.new()] == [Error(message="new")]
+        assert not tail.intact()
+
+
 def test_an_older_run_is_renamed_and_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     names = []

@@ -438,6 +438,15 @@ def test_the_time_of_a_job_includes_starting(netpipe: Any) -> None:
     )
 
 
+def test_a_library_with_settings_that_was_not_added_is_not_here(netpipe: Any) -> None:
+    text = APPS.replace("mpi@one", "mpi@absent:transport=shm")
+    assert "mpi@absent:" in text
+    Path("mine.toml").write_text(text)
+    said = netpipe("suite", "show", "./mine.toml")
+    assert said.code == 3, said.err
+    assert "no module was added as 'mpi@absent'" in " ".join(said.out.split())
+
+
 def test_a_table_that_imb_does_not_have_stops_nothing_else(netpipe: Any) -> None:
     text = """summary = "Tables"
 source = "this test"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,18 +112,20 @@ def show(path: Path, size: str, site: Site) -> int:
         table.add_row(name, one.run.does, estimate([one]), _of(one.run), style="" if one.available else "dim")
     out.print(table)
     out.print()
+    first: dict[str, str] = {}  # by reason: the first result that it was said of
     for part in suite.results:
         run = runs[part.run]
         why = why_not(spelled_out(part, run), run)
-        mark = MADE if why is None else NOT_MADE
-        print_paragraph(
-            out, *mark, f"{part.name}: {_needs(part, run)}" + (f"; not here: {why}" if why else "")
-        )
+        words = f"{part.name}: {_needs(part, run)}"
+        if why:
+            words += f"; not here, like {first[why]}" if why in first else f"; not here: {why}"
+            first.setdefault(why, part.name.partition(":")[0])
+        print_paragraph(out, *(NOT_MADE if why else MADE), words)
     for title, why in suite.not_measured:
         print_paragraph(out, "·", "dim", f"{title}: not part of the suite: {why}")
+    for words in _left_out(runs):
+        print_paragraph(out, "!", "yellow", words)
     for name, one in runs.items():
-        for variant, why in one.left_out.items():
-            print_paragraph(out, "!", "yellow", f"run {name} leaves out {variant}: {why}")
         for note in one.notes:
             print_paragraph(out, "!", "yellow", f"run {name}: {note}")
     if suite.stands_for:
@@ -137,6 +139,21 @@ def show(path: Path, size: str, site: Site) -> int:
             f"{counted(len(suite.published), 'published value')} will stand beside those measured here."
         )
     return DONE if any(one.available for one in runs.values()) else UNAVAILABLE
+
+
+def _left_out(runs: Mapping[str, Planned]) -> Iterator[str]:
+    """A sentence for each reason why runs leave variants out."""
+    found: dict[str, dict[str, list[str]]] = {}  # by reason and run
+    for name, one in runs.items():
+        for variant, why in one.left_out.items():
+            found.setdefault(why, {}).setdefault(name, []).append(variant)
+    for why, of_runs in found.items():
+        if len(of_runs) == 1:
+            ((name, variants),) = of_runs.items()
+            yield f"run {name} leaves out {', '.join(variants)}: {why}"
+        else:
+            each = ", ".join(f"{name} ({', '.join(variants)})" for name, variants in of_runs.items())
+            yield f"these runs leave variants out: {each}: {why}"
 
 
 def _of(run: Part) -> str:

@@ -100,9 +100,15 @@ def one(name: str) -> Added:
         if near
         else f"the modules that were added are {', '.join(shorts)}"
         if there
-        else "no module was added"
+        else _how_to_add(name)
     )
     raise Failure(USAGE, f"no module was added as '{name}'; {hint}")
+
+
+def _how_to_add(name: str) -> str:
+    layer, _, short = name.partition(SEPARATOR)
+    found = layers.all_().get(layer)
+    return f"add it with '{found.add_command(name=short)}'" if found else "none was added at all"
 
 
 def remove(name: str) -> Added:

@@ -334,6 +334,8 @@ def planned(run: Part, site: Site, build: bool = True) -> Kernels:
 
 def _no_library(failure: Failure, variants: Sequence[str]) -> bool:
     """Whether it is only that the library was not added here."""
+    from netpipe.launch.variants import name_of
+
     return failure.sentence.startswith("no library") or any(
-        f"'{variant}'" in failure.sentence and "@" in variant for variant in variants
+        f"'{name_of(variant)}'" in failure.sentence and "@" in variant for variant in variants
     )
