@@ -32,8 +32,8 @@ from netpipe.prediction import predict
 from netpipe.prediction.predict import Predicted, wanted
 from netpipe.prediction.ranking import Pair
 from netpipe.profiles import Profile, merge
-from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import SCHEMA, End, Header
+from netpipe.profiles.trace.calls import calls
 from netpipe.reading import Reading
 from netpipe.records import Run
 from netpipe.session import Request as Measuring

@@ -19,9 +19,9 @@ from mpi import LIBRARIES, Mpis
 
 from netpipe.libraries.adding import programs
 from netpipe.profiles import merge
-from netpipe.profiles.calls import calls as calls_of
 from netpipe.profiles.lines import ANY, NONE, End, Header, Profile
 from netpipe.profiles.part import Part
+from netpipe.profiles.trace.calls import calls as calls_of
 
 SOURCES = Path(__file__).resolve().parents[1] / "profiler"
 NAMES = ("openmpi", "mpich", "openmpi4", "mpich4")

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import pytest
 from fake_mpi import modules  # noqa: F401  (fixture)
+from hypothesis import settings
 
 from netpipe import cli
 from netpipe.cli import run as _  # noqa: F401  (its help says the presets as they are, not as a fixture has them)
 from netpipe.command.presets import PRESETS
 
 FAKE = Path(__file__).with_name("fake_worker.py")
+
+# Hypothesis fails an example that takes over 0.2 s, which any may on a busy machine.
+settings.register_profile("netpipe", parent=settings(), deadline=None)
+settings.load_profile("netpipe")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from synthetic import point
 
 from netpipe.reading import Reading
@@ -17,6 +19,7 @@ from netpipe.reading.layers import STACK
 from netpipe.reading.losses import Loss
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
 from netpipe.render.losses import largest_losses, loss_sentence, unmeasured_sentences
+from netpipe.render.terminal.summary import loss_table
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
 
@@ -381,3 +384,25 @@ def test_all_rows_are_at_the_same_two_sizes() -> None:
     assert [loss.small and loss.small.size_bytes for loss in got] == [8, 8]
     got = losses(run(stack[:2], [one for one in points if one.variant in ("shm", "pipe")]))
     assert [loss.large and loss.large.size_bytes for loss in got] == [8192]
+
+
+def test_the_table_says_the_size_of_each_row_where_they_differ() -> None:
+    """As they do where two patterns have no size in common."""
+
+    def lost(*sizes: int) -> Loss:
+        points = [point(name, size, ns) for name, ns in (("unix", 500), ("tcp", 700)) for size in sizes]
+        return only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
+
+    def words(*rows: Loss) -> list[list[str]]:
+        out = Console(width=200, file=StringIO(), color_system=None)
+        out.print(loss_table(rows))
+        return [line.split() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+    head, _ = words(lost(8, 4096))
+    assert " ".join(head).startswith("loss of against 8 B takes more by keeps at 4 KiB")
+    head, first, second = words(lost(8, 4096), lost(16, 8192))
+    assert " ".join(head).startswith("loss of against takes for more by keeps at")
+    assert "8 B" in " ".join(first)
+    assert "4 KiB" in " ".join(first)
+    assert "16 B" in " ".join(second)
+    assert "8 KiB" in " ".join(second)

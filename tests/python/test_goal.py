@@ -15,8 +15,8 @@ from profiled import profile_of
 from traced import Event, traced
 
 from netpipe.profiles import Profile, write
-from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import Communicator
+from netpipe.profiles.trace.calls import calls
 from netpipe.render.export.goal import ROOTED, ROUNDS, SMALL, schedule
 
 LARGE = 1 << 20

@@ -81,8 +81,8 @@ def test_families_are_named_by_their_own_files_alone() -> None:
 
 
 def test_size_suffixes_and_rooted_collectives_are_each_one_table() -> None:
-    """units.py reads sizes, profiles/calls.py says which collectives have a root."""
-    for text, place in (('"k": 1 << 10', "units.py"), ('"Gatherv"}', "profiles/calls.py")):
+    """units.py reads sizes, profiles/trace/calls.py says which collectives have a root."""
+    for text, place in (('"k": 1 << 10', "units.py"), ('"Gatherv"}', "profiles/trace/calls.py")):
         files = [
             str(path.relative_to(PACKAGE))
             for path in sorted(PACKAGE.rglob("*.py"))

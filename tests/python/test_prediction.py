@@ -18,9 +18,9 @@ from netpipe.prediction.costs import Costs, Factors, Sized, Times, costs
 from netpipe.prediction.predict import predict, wanted
 from netpipe.prediction.replay import Replayed, Stuck, replay
 from netpipe.profiles import NotAProfile, Profile, Trace
-from netpipe.profiles.calls import calls
 from netpipe.profiles.contact import first_ns
 from netpipe.profiles.lines import Communicator, write
+from netpipe.profiles.trace.calls import calls
 from netpipe.reading import Reading
 from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank

@@ -20,8 +20,8 @@ from netpipe.prediction.costs import Costs
 from netpipe.prediction.lacking import lacking, without_first
 from netpipe.prediction.replay import replay
 from netpipe.profiles import Profile
-from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import write
+from netpipe.profiles.trace.calls import calls
 from netpipe.reading import Reading
 from netpipe.records import Point, Run
 from netpipe.render.lacking import between_command, measure_command

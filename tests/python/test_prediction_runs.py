@@ -30,8 +30,8 @@ from netpipe.prediction.costs import Factors
 from netpipe.prediction.lacking import MOST_SIZES, Part, lacking, needed, on_ranks, parts, without_first
 from netpipe.prediction.runs import without_ranks
 from netpipe.profiles import Profile
-from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import write
+from netpipe.profiles.trace.calls import calls
 from netpipe.reading import Reading
 from netpipe.records import SCHEMA, End, Header, Point, Run, Variant, encode
 from netpipe.records import Rank as MeasuredRank

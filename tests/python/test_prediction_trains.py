@@ -34,8 +34,8 @@ from netpipe.prediction.costs import TRAINS, WINDOW, Costs, Factors, Sized, cost
 from netpipe.prediction.predict import LARGEST_TRAIN, predict, wanted
 from netpipe.prediction.replay import replay
 from netpipe.profiles import Profile
-from netpipe.profiles.calls import calls
 from netpipe.profiles.lines import write
+from netpipe.profiles.trace.calls import calls
 from netpipe.records import Point
 from netpipe.render.lacking import measure_command
 from netpipe.render.terminal.rows import Console

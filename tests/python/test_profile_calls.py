@@ -10,8 +10,8 @@ from profiled import CALLS, NUMBERS, profile_of
 from traced import Event, traced
 
 from netpipe.profiles import NotAProfile, Profile
-from netpipe.profiles.calls import Calls, Kind, calls
 from netpipe.profiles.lines import Communicator
+from netpipe.profiles.trace.calls import Calls, Kind, calls
 
 NOBODY = -2  # MPI_PROC_NULL
 ANYBODY = -1

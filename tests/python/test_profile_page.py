@@ -14,7 +14,7 @@ from profiled import CALLS, KERNELS, Made, made, profile_of
 from netpipe.profiles.figures import COLLECTIVES, OTHERS, RECEIVES, SENDS, WAITS, figures, kind_of
 from netpipe.profiles.lines import ALL_SIZES, ANY, MANY, Call, Profile, Rank, write
 from netpipe.profiles.tables import tables
-from netpipe.profiles.waiting import RankWaiting, Waiting
+from netpipe.profiles.trace.waiting import RankWaiting, Waiting
 from netpipe.render.drawing.picture import NothingToDraw, Stacks
 from netpipe.render.drawing.profiles import MOST_ROWS, Strength
 from netpipe.render.figures.by_rank import MOST_COLUMNS, of_ranks

@@ -21,7 +21,7 @@ from netpipe.profiles.figures import COLLECTIVES, RECEIVES, SENDS, figures
 from netpipe.profiles.lines import ALL_SIZES, Communicator, Profile, write
 from netpipe.profiles.phases import PhaseUse, Used, several
 from netpipe.profiles.tables import NotThere, Tables, tables
-from netpipe.profiles.waiting import PhaseWaiting
+from netpipe.profiles.trace.waiting import PhaseWaiting
 from netpipe.render.drawing.profiles import MOST_ROWS
 from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import get

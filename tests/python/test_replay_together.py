@@ -14,7 +14,7 @@ from test_prediction import EAGER, Event, flat, plain, traced
 from netpipe.prediction.costs import Costs, Factors, Sized
 from netpipe.prediction.replay import Stuck, replay
 from netpipe.prediction.together import replay_all
-from netpipe.profiles.calls import Calls, calls
+from netpipe.profiles.trace.calls import Calls, calls
 
 SMALL, LARGE = 8, 1 << 20
 

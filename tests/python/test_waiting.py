@@ -14,7 +14,7 @@ from traced import Event, traced
 
 from netpipe.profiles.lines import Profile
 from netpipe.profiles.tables import tables
-from netpipe.profiles.waiting import PairWaiting, RankWaiting, Waiting, waiting
+from netpipe.profiles.trace.waiting import PairWaiting, RankWaiting, Waiting, waiting
 from netpipe.render.terminal.profile import print_profile
 
 LARGE = 1 << 20
@@ -145,18 +145,34 @@ def test_there_are_three_pairs_the_longest_first() -> None:
     assert found.ranks[0].waited_for_ns == 8000 + 7000 + 6000 + 5000
 
 
-def test_only_ranks_of_one_host_are_compared() -> None:
+def test_hosts_that_nothing_binds_to_each_other_are_not_compared() -> None:
+    """Messages in one direction tell how much a clock is ahead at most, and not how much at least."""
+    far, near = [("Send", 50_000, 10, 8, 1, 0)], [("Recv", 0, 51_000, 8, 0, 0)]
+    found = judged(far, near, hosts=2)
+    assert (found.hosts, found.clocks_apart, found.waiting_ns) == (2, 1, 0)
+    assert judged(far, near).waiting_ns == 50_000
+
+
+def test_hosts_are_compared_as_far_as_their_clocks_are_known() -> None:
+    """They come out of the barrier together: by that the clock of the first is 8 us ahead, so it sends at 42 us."""
     far = [("Send", 50_000, 10, 8, 1, 0), ("Barrier", 60_000, 100, 0, -2, 0)]
     near = [("Recv", 0, 51_000, 8, 0, 0), ("Barrier", 52_000, 100, 0, -2, 0)]
     found = judged(far, near, hosts=2)
-    assert found.hosts == 2
-    assert found.waiting_ns == 0
-    assert judged(far, near).waiting_ns == 50_000 + 100
+    assert (found.hosts, found.clocks_apart, found.clock_error_ns) == (2, 0, 100)
+    assert by_kind(found.ranks[1]) == (42_000, 0, 0)
 
 
-def test_a_collective_over_hosts_waits_for_its_own_host() -> None:
+def test_a_collective_over_hosts_waits_for_all_of_them() -> None:
     begins = (0, 2000, 700_000, 703_000)
     found = judged(*([("Allreduce", begin, 9000, 8, -2, 0)] for begin in begins), hosts=2)
+    assert found.clock_error_ns == 6500
+    assert [one.waiting_ns for one in found.ranks] == [2500, 500, 3000, 0]
+
+
+def test_a_collective_that_moves_nothing_binds_no_clocks() -> None:
+    begins = (0, 2000, 700_000, 703_000)
+    found = judged(*([("Allreduce", begin, 9000, 0, -2, 0)] for begin in begins), hosts=2)
+    assert found.clocks_apart == 1
     assert [one.waiting_ns for one in found.ranks] == [2000, 0, 3000, 0]
 
 
@@ -239,7 +255,10 @@ def test_several_hosts_and_half_calls_are_said() -> None:
     profile = traced([("Recv", 0, 500, 8, 1, 0)], [("Barrier", 0, 5, 0, -2, 0)], hosts=2)
     text = words(profile)
     assert (
-        "The ranks are on 2 hosts, whose clocks differ: only waiting for ranks of the same host is found"
-        in text
+        "The ranks are on 2 hosts, whose clocks differ by times that the trace does not tell: waiting for a host of "
+        "such a clock counts as transfer." in text
     )
     assert "2 calls lack their other half in the trace" in text
+    text = words(traced(*([("Barrier", begin, 900, 0, -2, 0)] for begin in (0, 100, 50)), hosts=3))
+    assert "The clocks of the hosts were compared by their messages, to ± 1.80 µs" in text
+    assert "does not tell" not in text

@@ -37,7 +37,7 @@ from netpipe.prediction.runs import between_hosts, of_program
 from netpipe.reading.measures import measures_of
 
 if TYPE_CHECKING:
-    from netpipe.profiles.calls import Message
+    from netpipe.profiles.trace.calls import Message
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
     from netpipe.reading.estimate import Estimate

@@ -12,7 +12,7 @@ from netpipe.prediction.runs import BETWEEN
 
 if TYPE_CHECKING:
     from netpipe.prediction.costs import Costs
-    from netpipe.profiles.calls import Calls
+    from netpipe.profiles.trace.calls import Calls
 
 
 @dataclass(slots=True)

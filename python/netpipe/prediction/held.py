@@ -16,7 +16,7 @@ from netpipe.prediction.predict import (
     time_in_mpi,
     took,
 )
-from netpipe.profiles.calls import calls
+from netpipe.profiles.trace.calls import calls
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile

@@ -17,7 +17,7 @@ from netpipe.reading.across.merge import name_of
 if TYPE_CHECKING:
     from netpipe.prediction.predict import Predicted, Prediction
     from netpipe.profiles import Profile
-    from netpipe.profiles.calls import Calls
+    from netpipe.profiles.trace.calls import Calls
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
     from netpipe.records import Run

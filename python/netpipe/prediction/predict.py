@@ -40,12 +40,12 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
-from netpipe.profiles.calls import calls
+from netpipe.profiles.trace.calls import calls
 from netpipe.units import listed
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
-    from netpipe.profiles.calls import Calls
+    from netpipe.profiles.trace.calls import Calls
     from netpipe.reading import Reading
 
 PROFILER_NS = 50.0  # what the profiler adds to a call, of which half falls between calls

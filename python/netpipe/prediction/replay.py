@@ -31,7 +31,7 @@ from operator import itemgetter
 
 from netpipe.prediction.costs import Costs
 from netpipe.prediction.runs import BETWEEN
-from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind, Message
+from netpipe.profiles.trace.calls import FROM_ROOT, TO_ROOT, Call, Calls, Kind, Message
 
 NEVER = -math.inf
 

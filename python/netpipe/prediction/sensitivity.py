@@ -42,13 +42,13 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
-from netpipe.profiles.calls import calls
+from netpipe.profiles.trace.calls import calls
 from netpipe.reading.estimate import Estimate
 from netpipe.units import listed
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
-    from netpipe.profiles.calls import Calls
+    from netpipe.profiles.trace.calls import Calls
     from netpipe.reading import Reading
 
 PARAMETERS = ("latency", "overhead", "bandwidth", "gap")

@@ -21,7 +21,7 @@ import numpy as np
 
 from netpipe.prediction.costs import Costs, Sized
 from netpipe.prediction.replay import NEVER, Replay, Replayed, replay
-from netpipe.profiles.calls import Calls
+from netpipe.profiles.trace.calls import Calls
 
 MOST = 256  # columns: of more the rows take too much memory, some 12 bytes of each for every event
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from netpipe.prediction.runs import of_program
 from netpipe.profiles import NotAProfile
-from netpipe.profiles.calls import Kind
 from netpipe.profiles.missing import lost_texts
+from netpipe.profiles.trace.calls import Kind
 from netpipe.units import counted, listed
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
-    from netpipe.profiles.calls import Calls
+    from netpipe.profiles.trace.calls import Calls
     from netpipe.records import Run
 
 MOST_FIXED = 0.5  # of the time in MPI, that takes in the replay what it took; beyond it nothing is said

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netpipe.profiles.calls import Kind, calls
+from netpipe.profiles.trace.calls import Kind, calls
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile

@@ -18,7 +18,7 @@ from netpipe.profiles.counted import Array, Counted, share_of
 from netpipe.profiles.lines import ALL_SIZES, MANY, Profile, Rank
 from netpipe.profiles.missing import Gap, lost
 from netpipe.profiles.phases import FIRST, NOT_KNOWN, PhaseUse, phases
-from netpipe.profiles.waiting import Waiting, waiting
+from netpipe.profiles.trace.waiting import Waiting, waiting
 
 LIMITS = (2 << 10, 16 << 10, 1 << 20)  # bytes; each is the largest size of its bin, and the last bin has none
 MOST_NAMED = 8  # phases in a sentence

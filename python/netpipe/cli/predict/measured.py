@@ -44,7 +44,7 @@ def measure(
     from netpipe.applications.contact import first_contacts
     from netpipe.prediction import lacking, one_run
     from netpipe.prediction.predict import SMALL
-    from netpipe.profiles.calls import calls
+    from netpipe.profiles.trace.calls import calls
     from netpipe.reading import Reading
     from netpipe.records import Run
     from netpipe.render.terminal.apps import Line

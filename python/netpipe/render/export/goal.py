@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from netpipe.profiles.calls import ROOTED, Call, Calls, Group, Kind
+from netpipe.profiles.trace.calls import ROOTED, Call, Calls, Group, Kind
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile

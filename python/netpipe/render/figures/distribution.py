@@ -17,6 +17,7 @@ from netpipe.render.figures import figure
 from netpipe.units import percent_text, size_text, time_text
 
 MOST_BUCKETS = 120
+MOST_COUNTED = 2.0**53  # what a damaged file says beyond it has no whole number
 TYPICAL_BYTES = 8  # the size that is shown unless another is chosen
 
 
@@ -103,7 +104,7 @@ def coarser(histogram: Histogram, most: int) -> tuple[tuple[float, ...], tuple[i
     )
     there = known & (count > 0)
     cells = ((np.log(low[there]) - first) / width + 1e-9).astype(np.int64)
-    counts = np.bincount(cells, count[there])
+    counts = np.minimum(np.bincount(cells, count[there]), MOST_COUNTED)
     places = np.flatnonzero(counts)
     return (
         tuple(np.exp(first + places * width).tolist()),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from netpipe.profiles.waiting import Waiting
+from netpipe.profiles.trace.waiting import Waiting
 from netpipe.render.drawing.picture import NothingToDraw, Panel, Part, Stack
 from netpipe.render.drawing.profiles import MOST_ROWS, stacks
 from netpipe.render.drawing.scope import Scope

@@ -278,15 +278,14 @@ def loss_table(
     rows: Sequence[Loss], settings: PatternSettings | None = None, with_words: bool = True
 ) -> Rows:
     """What each layer adds to the time of the one below, and keeps of its throughput, each at one size."""
-    small = _one_size([loss.small for loss in rows], "small")
-    large = _one_size([loss.large for loss in rows], "large")
+    small, large = _one_size([loss.small for loss in rows]), _one_size([loss.large for loss in rows])
     named = _Named(settings)
     made = Rows(
         *named.columns("loss of"),
         ("against", "name"),
-        (f"{small} takes", "right"),
+        *([(f"{small} takes", "right")] if small else [("takes", "right"), ("for", "right")]),
         ("more by", "right"),
-        (f"keeps at {large}", "right"),
+        *([(f"keeps at {large}", "right")] if large else [("keeps", "right"), ("at", "right")]),
         *([("it adds", "left")] if with_words else []),
     )
     for loss in rows:
@@ -297,16 +296,23 @@ def loss_table(
             *named.cells(loss.variant, loss.pattern),
             loss.below + ("*" if loss.waits else ""),
             _times(loss.small),
+            *([] if small else [_size(loss.small)]),
             _added(loss.small),
             kept,
+            *([] if large else [_size(loss.large)]),
             *([loss.adds or ""] if with_words else []),
         )
     return made
 
 
-def _one_size(of: Sequence[SizeLoss | None], otherwise: str) -> str:
+def _one_size(of: Sequence[SizeLoss | None]) -> str:
+    """The size of all rows; empty if they have several, which then stand in a column."""
     sizes = {one.size_bytes for one in of if one}
-    return size_text(sizes.pop()) if len(sizes) == 1 else otherwise
+    return size_text(sizes.pop()) if len(sizes) == 1 else ""
+
+
+def _size(of: SizeLoss | None) -> str:
+    return UNKNOWN if of is None else size_text(of.size_bytes)
 
 
 def measure_table(rows: Sequence[Measured], settings: PatternSettings | None = None) -> Rows:

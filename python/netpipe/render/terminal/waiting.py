@@ -13,7 +13,7 @@ from netpipe.units import listed, percent_text, sentence, time_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from netpipe.profiles.waiting import RankWaiting, Waiting
+    from netpipe.profiles.trace.waiting import RankWaiting, Waiting
 
 MOST_RANKS = 16  # that are listed: those that wait longest
 MOST_CALLS = 5
@@ -113,10 +113,20 @@ def waiting_sentences(waiting: Waiting) -> Iterator[str]:
 
 def notes(waiting: Waiting) -> Iterator[str]:
     """What is not judged."""
-    if waiting.hosts > 1:
+    if waiting.clocks_apart:
+        whose = (
+            "some of whose clocks differ"
+            if waiting.hosts > waiting.clocks_apart + 1
+            else "whose clocks differ"
+        )
         yield (
-            f"The ranks are on {waiting.hosts} hosts, whose clocks differ: only waiting for ranks of the same host is "
-            "found; waiting for other hosts counts as transfer."
+            f"The ranks are on {waiting.hosts} hosts, {whose} by times that the trace does not tell: waiting for a "
+            "host of such a clock counts as transfer."
+        )
+    if waiting.hosts > waiting.clocks_apart + 1:
+        yield (
+            f"The clocks of the hosts were compared by their messages, to ± {time_text(waiting.clock_error_ns)}: by so "
+            "much the waiting of a call for another host may be wrong."
         )
     if waiting.events < waiting.of_events:
         yield (

@@ -131,7 +131,7 @@ def from_profile(path: Path) -> Goal:
     """The messages and collectives of an application, as `netpipe profile` recorded them. Raises Failure (2)."""
     from netpipe.prediction.costs import OPERATIONS, TO_EACH
     from netpipe.profiles import NotAProfile, read
-    from netpipe.profiles.calls import calls
+    from netpipe.profiles.trace.calls import calls
 
     try:
         profile = read(path)

@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from netpipe.profiles.lines import NotAProfile
+from netpipe.profiles.trace.clocks import Bounds, Clocks, clocks
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -24,6 +25,9 @@ UNMATCHED = -1
 FROM_ROOT = {"Bcast", "Scatter", "Scatterv"}  # the root waits for nobody, the others for the root
 TO_ROOT = {"Reduce", "Gather", "Gatherv"}  # the root waits for all, the others for nobody
 ROOTED = FROM_ROOT | TO_ROOT
+# Nobody ends one of these before all have come: each needs something of every other one.
+OF_ALL = {"Barrier", "Allreduce", "Allgather", "Alltoall"}
+UNEVEN = {"Scatterv", "Gatherv"}  # a rank may have no part in one of these
 WAITS = ("Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome")
 SURELY_NS = 10_000  # by so much the clocks of two ranks of a host are not apart
 
@@ -50,8 +54,9 @@ class Message:
     returned: bool = False  # a message the other way was under way at the same time
     far: bool = False  # from one host to another
     follows: bool = False  # its sender had another one on its way to the same rank
+    completed: bool = True  # its receive, by a call of the trace
     sent_ns: int = 0  # in the trace: when its send began
-    received_ns: int = 0  # when the call ended that completed its receive
+    received_ns: int = 0  # when the call ended that completed its receive; else when its receive began
     posted_ns: int = 0  # when its receive began
 
     @property
@@ -103,6 +108,7 @@ class Calls:
     unmatched: int = 0  # sends or receives whose other half is not in the trace
     truncated: list[int] = field(default_factory=list)  # ranks whose trace ends early
     events: int = 0  # that were read
+    clocks: Clocks = field(default_factory=Clocks)  # by which all moments were corrected
 
 
 def calls(profile: Profile, overhead_ns: float = 0.0, most_events: int | None = None) -> Calls:
@@ -161,6 +167,7 @@ class _Builder:
             if not call.sends and not call.receives:
                 call.kind = Kind.OTHER  # for a collective that was started, or for what is not in the trace
         self._group()
+        self._set_clocks()
         self._pair_directions()
         self._follow()
         return self.found
@@ -170,7 +177,7 @@ class _Builder:
 
     def _first(self) -> dict[str, int]:
         """By how much the clock of each host is ahead, where there are several: their first calls are taken for
-        simultaneous.
+        simultaneous, until _set_clocks knows better.
         """
         begins: dict[str, int] = {}
         for rank, trace in self.profile.traces.items():
@@ -304,6 +311,7 @@ class _Builder:
                         key[2],
                         send.bytes,
                         far=not one_host,
+                        completed=receive.end_ns is not None,
                         sent_ns=send.begin_ns,
                         received_ns=ended,
                         posted_ns=receive.begin_ns,
@@ -365,6 +373,59 @@ class _Builder:
                     self.found.unmatched += 1
                 elif call.bytes != group.bytes:
                     group.less[rank] = call.bytes
+
+    def _set_clocks(self) -> None:
+        """Corrects all moments, as far as messages and collectives tell how far the clocks of hosts are apart."""
+        found = self.found
+        hosts = {rank: self._host(rank) for rank in found.ranks}
+        names = list(dict.fromkeys(hosts.values()))
+        found.clocks = clocks(names, self._bounds(hosts) if len(names) > 1 else Bounds())
+        if len(names) < 2:
+            return
+        for message in found.messages:
+            source, target = hosts[message.source], hosts[message.target]
+            message.sent_ns = found.clocks.corrected(source, message.sent_ns)
+            message.received_ns = found.clocks.corrected(target, message.received_ns)
+            message.posted_ns = found.clocks.corrected(target, message.posted_ns)
+        for rank, its_calls in found.ranks.items():
+            for call in its_calls:
+                call.begin_ns = found.clocks.corrected(hosts[rank], call.begin_ns)
+
+    def _bounds(self, hosts: dict[int, str]) -> Bounds:
+        """A message that is there was sent before, and who ends a collective needed those that came before."""
+        bounds = Bounds()
+        for message in self.found.messages:
+            if message.far and message.completed:
+                bounds.add(hosts[message.source], message.sent_ns, hosts[message.target], message.received_ns)
+        # By group and host: when the last of its ranks came, and when the first was done. And both moments of the root.
+        groups = self.found.groups
+        came: list[dict[str, tuple[int, int]]] = [{} for _ in groups]
+        roots: dict[int, tuple[int, int]] = {}
+        for rank, its_calls in self.found.ranks.items():
+            for call in its_calls:
+                if call.kind is Kind.COLLECTIVE and groups[call.group].far:
+                    begin, end = call.begin_ns, call.begin_ns + call.took_ns
+                    last, first = came[call.group].get(hosts[rank], (begin, end))
+                    came[call.group][hosts[rank]] = max(last, begin), min(first, end)
+                    if rank == groups[call.group].root:
+                        roots[call.group] = begin, end
+        for number, group in enumerate(groups):
+            at = came[number]
+            if len(at) < 2 or (group.bytes == 0 and group.name != "Barrier"):
+                continue
+            if group.name in OF_ALL:
+                one, *others = at  # each with one of them: of many hosts all pairs would be very many
+                for other in others:
+                    bounds.add(one, at[one][0], other, at[other][1])
+                    bounds.add(other, at[other][0], one, at[one][1])
+            elif number in roots and group.name in ROOTED - UNEVEN:
+                begin, end = roots[number]
+                for other in at.keys() - {hosts[group.root]}:
+                    if group.name in FROM_ROOT:
+                        bounds.add(hosts[group.root], begin, other, at[other][1])
+                    else:
+                        bounds.add(other, at[other][0], hosts[group.root], end)
+        return bounds
 
     def _pair_directions(self) -> None:
         """Which messages had one the other way beside them, for half of their time or more."""

@@ -2,8 +2,8 @@
 """How much of each rank's time in MPI was waiting for another rank, and for which. Pure: from a profile with a trace to
 numbers. docs/reference/profile.md says what counts as waiting; everything else in a call is transfer.
 
-Moments of two ranks are compared only where both are on one host: clocks of two hosts differ by more than a message
-takes.
+Moments of two ranks are compared where both are on one host, or where the trace tells how far the clocks of their hosts
+are apart (clocks.py): clocks of two hosts differ by more than a message takes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from netpipe.profiles.calls import FROM_ROOT, TO_ROOT, Call, Calls, Group, Kind, calls
 from netpipe.profiles.lines import NotAProfile
+from netpipe.profiles.trace.calls import FROM_ROOT, TO_ROOT, Call, Calls, Group, Kind, calls
 
 if TYPE_CHECKING:
     from netpipe.profiles.lines import Profile
@@ -76,6 +76,10 @@ class Waiting(msgspec.Struct, kw_only=True):
     problem: str | None = None  # why there is nothing else
     traced: bool = True  # False: the profile has no trace
     hosts: int = 0
+    clocks_apart: int = (
+        0  # hosts, or groups of them, that the trace tells nothing about the clocks of; 0: of none
+    )
+    clock_error_ns: int = 0  # by how much moments of two hosts may be wrong
     events: int = 0  # that were judged
     of_events: int = 0  # in the trace
     truncated: list[int] = []  # ranks whose trace ends early
@@ -158,6 +162,8 @@ def of_calls(made: Calls, profile: Profile, phase: int | None = None) -> Waiting
     return Waiting(
         untraced_ns=untraced,
         hosts=len(set(judge.hosts.values())),
+        clocks_apart=made.clocks.apart,
+        clock_error_ns=round(made.clocks.error_ns),
         events=made.events,
         of_events=of_events,
         truncated=made.truncated,
@@ -180,17 +186,18 @@ class _Judge:
         self.messages = made.messages
         self.groups = made.groups
         self.hosts = {rank: profile.hosts.get(rank, "") for rank in made.ranks}
+        self.clocks = {rank: made.clocks.shared(host) for rank, host in self.hosts.items()}
         self.members = {number: one.members for number, one in profile.communicators.items()}
         self.came: list[dict[int, int]] = [{} for _ in made.groups]  # rank -> when its call began
         for rank, its_calls in made.ranks.items():
             for call in its_calls:
                 if call.kind is Kind.COLLECTIVE:
                     self.came[call.group][rank] = call.begin_ns
-        # The last that came of each host, and the next one, for the last one itself.
+        # The last that came, of those whose moments can be compared.
         self.last: dict[tuple[int, str], tuple[int, int]] = {}
         for number, came in enumerate(self.came):
             for rank, begin in came.items():
-                key = (number, self.hosts[rank])
+                key = (number, self.clocks[rank])
                 self.last[key] = max((begin, rank), self.last.get(key, (begin, rank)))
 
     def call(self, rank: int, call: Call) -> tuple[int, str, int]:
@@ -208,16 +215,16 @@ class _Judge:
         if call.kind in (Kind.RECV, Kind.BOTH, Kind.WAIT):
             for number in call.receives:
                 message = self.messages[number]
-                if message.sent_ns > begin and self._beside(rank, message.source):
+                if message.sent_ns > begin and self._comparable(rank, message.source):
                     yield message.sent_ns, LATE_SENDER, message.source
         if call.kind in (Kind.SEND, Kind.BOTH, Kind.WAIT):
             for number in call.sends:
                 message = self.messages[number]
-                if begin < message.posted_ns < end and self._beside(rank, message.target):
+                if begin < message.posted_ns < end and self._comparable(rank, message.target):
                     yield message.posted_ns, LATE_RECEIVER, message.target
 
-    def _beside(self, rank: int, other: int) -> bool:
-        return rank != other and self.hosts[rank] == self.hosts[other]
+    def _comparable(self, rank: int, other: int) -> bool:
+        return rank != other and self.clocks[rank] == self.clocks[other]
 
     def _last(self, rank: int, number: int) -> tuple[int, int] | None:
         """When the last one came that this rank needs, and which."""
@@ -226,7 +233,7 @@ class _Judge:
         if group.name.startswith("Neighbor_"):
             return None  # which ones it needs is not in the profile
         if group.root >= 0 and group.name in FROM_ROOT:
-            needs_root = rank != group.root and group.root in came and self._beside(rank, group.root)
+            needs_root = rank != group.root and group.root in came and self._comparable(rank, group.root)
             return (came[group.root], group.root) if needs_root else None
         if group.root >= 0 and group.name in TO_ROOT and rank != group.root:
             return None
@@ -234,7 +241,8 @@ class _Judge:
             members = self.members.get(group.communicator, [])
             before = members[: members.index(rank)] if rank in members else []
             return max(
-                ((came[one], one) for one in before if one in came and self._beside(rank, one)), default=None
+                ((came[one], one) for one in before if one in came and self._comparable(rank, one)),
+                default=None,
             )
-        begin, last = self.last[number, self.hosts[rank]]
+        begin, last = self.last[number, self.clocks[rank]]
         return None if last == rank else (begin, last)
