@@ -28,7 +28,7 @@ from netpipe.cli.predict.measured import add_first
 from netpipe.kernels import Result as Ran
 from netpipe.libraries import MPI
 from netpipe.libraries.adding import added, programs
-from netpipe.prediction import predict
+from netpipe.prediction import predict, processors
 from netpipe.prediction.predict import Predicted, wanted
 from netpipe.prediction.ranking import Pair
 from netpipe.profiles import Profile, merge
@@ -279,7 +279,33 @@ def predicted(rounds: int) -> list[Result]:
                         abs(row.error) <= 0.25,
                     )
                 )
-    return [*results, *summary(rows), *ranked(verdicts), *left_out("predict", reasons)]
+    return [
+        *results,
+        *summary(rows),
+        *ranked(verdicts),
+        oversubscribed(variants),
+        *left_out("predict", reasons),
+    ]
+
+
+def oversubscribed(variants: list[str]) -> Result:
+    """More ranks than processors, each of which waits by polling: what a call takes is the scheduler's choice."""
+    there = len(os.sched_getaffinity(0))
+    ranks = 1 << there.bit_length()  # CG takes powers of two
+    made = plan(Request(("cg",), variants[:1], ("S",), (ranks,)))
+    with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
+        whole = profiled(runner, made.tasks[0])[0]
+        reading = curves(whole, variants[:1], ranks, Path(folder))
+        said = predict([whole], reading, variants[0], processors=processors(reading.run))
+    return Result(
+        "predict",
+        f"cg on {ranks} ranks of {there} processors: what is said",
+        said.unknown or "a prediction",
+        "",
+        "it cannot know" if said.unknown else "it predicts",
+        "it cannot know",
+        f"{ranks} ranks shared {there} processor" in said.unknown and not said.pairs,
+    )
 
 
 def ranked(verdicts: list[Judged]) -> list[Result]:

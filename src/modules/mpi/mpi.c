@@ -386,6 +386,8 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .withdraw = mpi_withdraw,
                                        .put = mpi_put,
                                        .get = mpi_get,
+                                       .put_strided = mpi_put_strided,
+                                       .get_strided = mpi_get_strided,
                                        .fence = mpi_fence,
 #if HAVE_MPI_3
                                        .flush = mpi_flush,

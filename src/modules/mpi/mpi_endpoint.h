@@ -25,6 +25,13 @@ struct made_shape {
 };
 #define SHAPES 256
 
+/* The blocks of a strided transfer on one side, as a datatype. */
+struct made_blocks {
+  uint64_t block_bytes, blocks, stride; /* blocks == 0: none was made */
+  MPI_Datatype type;
+};
+enum { NEAR_BLOCKS, FAR_BLOCKS };
+
 /* What a request was made for; it can be restarted for the same purpose. */
 enum { FOR_SEND, FOR_RECV, FOR_COLLECTIVE, PURPOSES };
 struct purpose {
@@ -118,6 +125,7 @@ struct np_endpoint {
   struct found found;
   struct made_shape shapes[SHAPES];
   int nshapes;
+  struct made_blocks blocks[2]; /* of the last strided transfer, by side */
   struct request_store* stores[PURPOSES];
   void* bsend_memory;
   uint64_t bsend_bytes;

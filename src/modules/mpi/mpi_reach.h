@@ -184,6 +184,30 @@ static np_status mpi_get(np_endpoint* e, int peer, void* target, const np_region
   return outcome(e, ONE_SIDED(MPI_Get, target, shape, peer, place, e->active->win), "MPI_Get");
 }
 
+/* One call, of one element of a datatype on each side. */
+#define ALL_BLOCKS(call, name, near, region)                                                                       \
+  const struct made_blocks* const blocks = e->blocks;                                                              \
+  np_status made = find_blocks(e, shape->block_bytes, shape->blocks, shape->near_stride, &e->blocks[NEAR_BLOCKS]); \
+  if (LIKELY(made == NP_OK)) {                                                                                     \
+    made = find_blocks(e, shape->block_bytes, shape->blocks, shape->far_stride, &e->blocks[FAR_BLOCKS]);           \
+  }                                                                                                                \
+  if (UNLIKELY(made != NP_OK)) return made;                                                                        \
+  ENTER_OR_RETURN(e, region, offset, (shape->blocks - 1) * shape->far_stride + shape->block_bytes);                \
+  const MPI_Aint place = (MPI_Aint)((region)->word[REGION_FAR_BASE] + offset);                                     \
+  return outcome(                                                                                                  \
+      e, call(PLAIN(near), 1, blocks[NEAR_BLOCKS].type, peer, place, 1, blocks[FAR_BLOCKS].type, e->active->win),  \
+      name)
+
+static np_status mpi_put_strided(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
+                                 const np_strided* shape) {
+  ALL_BLOCKS(MPI_Put, "MPI_Put", source, target);
+}
+
+static np_status mpi_get_strided(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset,
+                                 const np_strided* shape) {
+  ALL_BLOCKS(MPI_Get, "MPI_Get", target, source);
+}
+
 static np_status mpi_fence(np_endpoint* e) {
   struct window* const w = e->active;
   if (UNLIKELY(w == NULL)) return fail(e->context, NP_UNSUPPORTED, "a fence in a visit that neither puts nor gets");

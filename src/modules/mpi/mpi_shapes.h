@@ -125,8 +125,38 @@ static inline np_status shape_of(np_endpoint* e, uint64_t bytes, struct shape* s
   return NP_OK;
 }
 
+static inline void free_blocks(struct made_blocks* of) {
+  if (of->blocks != 0) MPI_Type_free(&of->type);
+  of->blocks = 0;
+}
+
+/* Blocks that lie evenly apart, which is a vector. */
+static COLD np_status make_blocks(np_endpoint* e, uint64_t block_bytes, uint64_t blocks, uint64_t stride,
+                                  struct made_blocks* made) {
+  if (block_bytes > INT_MAX || blocks > INT_MAX) {
+    return fail(e->context, NP_UNSUPPORTED, "MPI_Type_create_hvector counts blocks, and bytes of a block, up to %d",
+                INT_MAX);
+  }
+  free_blocks(made);
+  MPI_Datatype type;
+  int code = MPI_Type_create_hvector((int)blocks, (int)block_bytes, (MPI_Aint)stride, MPI_BYTE, &type);
+  if (code == MPI_SUCCESS) code = MPI_Type_commit(&type);
+  if (code != MPI_SUCCESS) return failed(e, code, "making the datatype");
+  *made = (struct made_blocks){block_bytes, blocks, stride, type};
+  return NP_OK;
+}
+
+/* The first transfer of a visit makes them, the others find them. */
+static inline np_status find_blocks(np_endpoint* e, uint64_t block_bytes, uint64_t blocks, uint64_t stride,
+                                    struct made_blocks* made) {
+  if (LIKELY(made->blocks == blocks && made->block_bytes == block_bytes && made->stride == stride)) return NP_OK;
+  return make_blocks(e, block_bytes, blocks, stride, made);
+}
+
 static inline void free_shapes(np_endpoint* e) {
   while (e->nshapes > 0) MPI_Type_free(&e->shapes[--e->nshapes].shape.type);
+  free_blocks(&e->blocks[NEAR_BLOCKS]);
+  free_blocks(&e->blocks[FAR_BLOCKS]);
 }
 
 /* The largest message that shape_of can describe. */

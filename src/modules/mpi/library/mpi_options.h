@@ -94,17 +94,17 @@ static const np_option first_options[] = {
      .help = "op=put, get, accumulate, and one-sided patterns: window memory allocated by the library, by netpipe, "
              "by netpipe and attached later, or shared by the ranks of a host; auto is allocate for these ops where "
              "the library has it, and create for the patterns",
-     .applies_to = NP_USES_MESSAGES | NP_USES_ONE_SIDED},
+     .applies_to = NP_USES_MESSAGES | NP_USES_ONE_SIDED | NP_USES_STRIDED},
 #if HAVE_MPI_3
     {.name = "flush",
      .type = NP_CHOICE,
      .default_value = "target",
      .choices = "target|all|local",
      .unit = "",
-     .help = "patterns put, get, accumulate, atomic and signal: what completes an operation: MPI_Win_flush, "
+     .help = "patterns put, get, strided, accumulate, atomic and signal: what completes an operation: MPI_Win_flush, "
              "MPI_Win_flush_all, or MPI_Win_flush_local, after which a source may be used again and nothing has to "
              "have arrived",
-     .applies_to = NP_USES_ONE_SIDED},
+     .applies_to = NP_USES_ONE_SIDED | NP_USES_STRIDED},
     {.name = "atomics",
      .type = NP_CHOICE,
      .default_value = "fetch_and_op",
