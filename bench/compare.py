@@ -6,11 +6,13 @@ with its 95 % interval. A row is met if the median meets the target and the inte
 missed if the whole interval lies outside, and else undecided. Comparisons are in the files of_*.py beside this one; a
 new one needs nothing else.
 
-    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion reno] [--json FILE] [--gate]
+    python bench/compare.py [NAME ...] [--rounds N] [--noise steal=0.2,...] [--congestion reno]
+                            [--json FILE] [--gate] [--against FILE]
 
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead`, `loggp` and `gap`; make bench
 does both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed
-is skipped, and says so. The exit code is 1 when one broke off, and with --gate when a target is missed.
+is skipped, and says so. The exit code is 1 when one broke off, with --gate when a target is missed, and with --against,
+a file that --json wrote earlier, when one is missed that was met there.
 """
 
 from __future__ import annotations
@@ -50,6 +52,25 @@ def table(results: list[Result]) -> list[str]:
     return ["| what | netpipe | peer | ratio or difference | target | |", "|---|---|---|---|---|---|", *rows]
 
 
+def changes(before: list[Result], now: list[Result]) -> dict[str, list[Result]]:
+    """Rows whose verdict is another one than before, by how: "met, now missed". A row is known by what it says."""
+    were = {(r.name, r.what): r.verdict for r in before}
+    found: dict[str, list[Result]] = {}
+    for r in now:
+        was = were.get((r.name, r.what), r.verdict)
+        if was != r.verdict:
+            found.setdefault(f"{was or 'said'}, now {r.verdict or 'said'}", []).append(r)
+    return found
+
+
+def results_of(path: Path) -> list[Result]:
+    """Raises ValueError if it is no such file, OSError if there is none."""
+    try:
+        return [Result(**one) for one in json.loads(path.read_text())]
+    except (TypeError, ValueError) as wrong:
+        raise ValueError(f"{path} is no file that --json wrote: {wrong}") from None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -69,7 +90,19 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--table", type=Path, help="and there as a table in Markdown")
     parser.add_argument("--gate", action="store_true", help="exit 1 when a target is missed")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="say what changed since --json wrote this; 1 if a target is lost",
+    )
     arguments = parser.parse_args()
+    before: list[Result] = []
+    if arguments.against:
+        try:
+            before = results_of(arguments.against)
+        except (OSError, ValueError) as wrong:
+            parser.error(str(wrong))
     unknown = [name for name in arguments.names if name not in COMPARISONS]
     if unknown:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
@@ -115,7 +148,16 @@ def main() -> int:
     missed = [r for r in results if r.verdict == "missed"]
     undecided = sum(r.verdict == "undecided" for r in results)
     print(f"{sum(r.verdict == 'met' for r in results)} met, {len(missed)} missed, {undecided} undecided")
-    return 1 if broken or (missed and arguments.gate) else 0
+    changed = changes(before, results)
+    for how, rows in changed.items():
+        for r in rows:
+            print(f"{how}: {r.name}: {r.what}: {r.figure} (target {r.target})")
+    if before:
+        same = sum((r.name, r.what) in {(one.name, one.what) for one in before} for r in results)
+        print(
+            f"{same} rows were measured before; of {sum(map(len, changed.values()))} the verdict is another one"
+        )
+    return 1 if broken or (missed and arguments.gate) or "met, now missed" in changed else 0
 
 
 if __name__ == "__main__":

@@ -111,9 +111,7 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     netpipe: Netpipe, with_mpis: Mpis, request: pytest.FixtureRequest, library: str
 ) -> None:
     (added,) = with_mpis.need(library)
-    ran = check_every_pattern(
-        netpipe, request, listed(added.name), {"cast", "partitioned", "threads"}
-    )
+    ran = check_every_pattern(netpipe, request, listed(added.name), {"cast", "partitioned", "threads"})
     assert {"accumulate", "atomic", "collective:what=alltoallw", "halo:dims=3", "itself", "strided"} <= ran
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import truediv
 from pathlib import Path
 
@@ -221,6 +221,36 @@ def test_a_row_without_a_target_is_neither_met_nor_missed(
     monkeypatch.setattr(compare.signal, "signal", lambda *_: None)  # of the process that tests
     assert compare.main() == 1
     assert "1 met, 1 missed" in capsys.readouterr().out
+
+
+def test_what_changed_since_an_earlier_table_is_said_and_a_lost_target_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*met: bool, undecided: bool = False, words: Sequence[str] = ()) -> int:
+        rows = [
+            Result("made up", f"row {place}", "1", "1", "1", "<= 1", one, undecided)
+            for place, one in enumerate(met)
+        ]
+        monkeypatch.setitem(compare.COMPARISONS, "made up", lambda _: rows)
+        monkeypatch.setattr(sys, "argv", ["compare.py", "made up", *words])
+        return compare.main()
+
+    before = tmp_path / "before.json"
+    against = ("--against", str(before))
+    assert run(True, True, False, words=["--json", str(before)]) == 0
+    assert run(True, True, False, words=against) == 0
+    assert "3 rows were measured before; of 0 the verdict is another one" in capsys.readouterr().out
+    assert run(True, False, True, True, words=against) == 1
+    said = capsys.readouterr().out
+    assert "met, now missed: made up: row 1: 1 (target <= 1)" in said
+    assert "missed, now met: made up: row 2" in said
+    assert "row 3: 1 (target <= 1)" not in said
+    assert run(True, False, undecided=True, words=against) == 0
+    assert "met, now undecided: made up: row 1" in capsys.readouterr().out
+    before.write_text('[{"name": "made up"}]')
+    with pytest.raises(SystemExit):
+        run(True, words=against)
+    assert "is no file that --json wrote" in capsys.readouterr().err
 
 
 def test_a_smooth_curve_is_not_rough_and_a_saw_is() -> None:
