@@ -116,8 +116,13 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("library", SIX)
-@pytest.mark.parametrize("setting", ["transport=shm", "transport=tcp", "window=allocate", "flush=local"])
+@pytest.mark.parametrize(
+    ("library", "setting"),
+    [
+        *((library, setting) for library in SIX for setting in ("transport=shm", "transport=tcp")),
+        *((library, setting) for library in SIX[:-1] for setting in ("window=allocate", "flush=local")),
+    ],
+)
 def test_every_block_of_a_strided_transfer_arrives(
     netpipe: Netpipe, with_mpis: Mpis, library: str, setting: str
 ) -> None:
@@ -126,14 +131,17 @@ def test_every_block_of_a_strided_transfer_arrives(
         "block=64,stride=200",
         "direction=get,stride=8",
         "in_flight=5",
-        "sync=fence,block=3,stride=7,direction=get",
+        "sync=fence,direction=get,block=3,stride=7",
     )
     patterns = [f"strided:{shape}" for shape in shapes if setting != "flush=local" or "sync" not in shape]
     variant = f"mpi@{library}:{setting}"
     asked = [word for pattern in patterns for word in ("--pattern", pattern)]
     done = netpipe(variant, *asked, "--sizes", "192,49152", "--verify", "--budget", "0.1")
-    if library == "lam" and done.code == 3:
-        pytest.skip("LAM has no MPI_Put between flushes")
+    if library == "lam":  # which has neither of the other settings
+        assert "has no put_strided and get_strided, which pattern strided needs" in " ".join(
+            done.said.split()
+        )
+        return
     assert done.code == 0, done.said
     for pattern in patterns:
         assert len(done.of("point", variant=variant, pattern=pattern)) == 2, (pattern, done.said)

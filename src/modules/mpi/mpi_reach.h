@@ -184,7 +184,24 @@ static np_status mpi_get(np_endpoint* e, int peer, void* target, const np_region
   return outcome(e, ONE_SIDED(MPI_Get, target, shape, peer, place, e->active->win), "MPI_Get");
 }
 
-/* One call, of one element of a datatype on each side. */
+static np_status mpi_fence(np_endpoint* e) {
+  struct window* const w = e->active;
+  if (UNLIKELY(w == NULL)) return fail(e->context, NP_UNSUPPORTED, "a fence in a visit that neither puts nor gets");
+  if (UNLIKELY(w->epoch != EPOCH_FENCED)) {
+    if (e->flush != FLUSH_TARGET) {
+      return fail(e->context, NP_UNSUPPORTED, "flush=%s: this pattern fences and does not flush",
+                  text_of(&e->settings, "flush"));
+    }
+    const np_status status = leave_epoch(e, w);
+    if (status != NP_OK) return status;
+    w->epoch = EPOCH_FENCED;
+    e->entered = NULL;
+  }
+  return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
+}
+
+#if HAVE_MPI_3
+/* One call, of one element of a datatype on each side. LAM ends a process that has a vector of a window. */
 #define ALL_BLOCKS(call, name, near, region)                                                                       \
   const struct made_blocks* const blocks = e->blocks;                                                              \
   np_status made = find_blocks(e, shape->block_bytes, shape->blocks, shape->near_stride, &e->blocks[NEAR_BLOCKS]); \
@@ -208,23 +225,6 @@ static np_status mpi_get_strided(np_endpoint* e, int peer, void* target, const n
   ALL_BLOCKS(MPI_Get, "MPI_Get", target, source);
 }
 
-static np_status mpi_fence(np_endpoint* e) {
-  struct window* const w = e->active;
-  if (UNLIKELY(w == NULL)) return fail(e->context, NP_UNSUPPORTED, "a fence in a visit that neither puts nor gets");
-  if (UNLIKELY(w->epoch != EPOCH_FENCED)) {
-    if (e->flush != FLUSH_TARGET) {
-      return fail(e->context, NP_UNSUPPORTED, "flush=%s: this pattern fences and does not flush",
-                  text_of(&e->settings, "flush"));
-    }
-    const np_status status = leave_epoch(e, w);
-    if (status != NP_OK) return status;
-    w->epoch = EPOCH_FENCED;
-    e->entered = NULL;
-  }
-  return outcome(e, MPI_Win_fence(0, w->win), "MPI_Win_fence");
-}
-
-#if HAVE_MPI_3
 /* By the option flush. */
 static inline np_status complete(np_endpoint* e, int peer, MPI_Win win) {
   if (LIKELY(e->flush == FLUSH_TARGET)) return outcome(e, MPI_Win_flush(peer, win), "MPI_Win_flush");
