@@ -14,6 +14,9 @@ import pytest
 from conftest import WORKER
 from mpi import Mpis
 
+from netpipe.libraries import family_of_version
+from netpipe.libraries.settings import PROGRESSES, Setting
+
 ON_DISK = "shared_mapping_on_disk"  # what the module records
 
 pytestmark = pytest.mark.skipif(not WORKER.is_file(), reason="netpipe-worker was not built")
@@ -56,6 +59,30 @@ def test_small_buffers_are_found_and_confirmed(tmp_path: Path) -> None:
     later = netpipe(tmp_path, "show", "--json")
     (shown,) = [one for one in json.loads(later.stdout)["findings"] if one["rule"] == "small-buffers"]
     assert shown["outcome"] == found["outcome"]
+
+
+def test_messages_that_a_small_buffer_loses_arrive_with_a_larger_one(tmp_path: Path) -> None:
+    """Its experiment judges the fraction of messages lost, and not the time."""
+    small = "udp:rcvbuf=4k"
+    measure = ("--pattern", "stream", "--sizes", "1k", "--budget", "1", "-q", "-o", "run.jsonl")
+    done = netpipe(tmp_path, "run", small, *measure)
+    assert done.returncode == 0, done.stderr
+    explain = ("explain", "--variant", small, "--json")
+    (found,) = [
+        one for one in json.loads(netpipe(tmp_path, *explain).stdout) if one["rule"] == "messages-lost"
+    ]
+    assert found["confirm"]["judged"]["measure"] == "loss"
+    assert found["confirm"]["remedied"].startswith("udp:rcvbuf=")
+    tried = netpipe(tmp_path, *explain, "--confirm", "--budget", "2")
+    assert tried.returncode == 0, tried.stderr
+    (found,) = [one for one in json.loads(tried.stdout) if one["rule"] == "messages-lost"]
+    outcome = found["outcome"]
+    assert (outcome["outcome"], outcome["gain"], found["gain"]) == ("confirmed", None, None), outcome
+    shares = outcome["shares"]
+    assert 0 <= shares["after"]["value"] < shares["before"]["value"] <= 1
+    assert shares["got_back"]["low"] > 0
+    said = " ".join(netpipe(tmp_path, "explain").stdout.split())
+    assert "outcome: Confirmed: the fraction of messages lost is " in said
 
 
 @pytest.mark.module("mpi")
@@ -121,3 +148,24 @@ def test_ranks_that_were_told_not_to_yield_do_so_in_the_experiment(with_mpis: Mp
     }
     variable = "OMPI_MCA_mpi_yield_when_idle"
     assert told == {(keeps, f"{variable}=0"), (yields, f"{variable}=1")}
+
+
+@pytest.mark.module("mpi")
+def test_the_progress_thread_of_an_experiment_is_in_force(with_mpis: Mpis, tmp_path: Path) -> None:
+    """What it gains takes a processor for each thread, so that is not known here; that the library started it is: its
+    calls are then open to several threads.
+    """
+    (added,) = with_mpis.need("mpich")
+    family = family_of_version(added.version)
+    assert family is not None
+    ((name, value),) = family.settings(Setting(*PROGRESSES, added.version, "shm")).items()
+    plain = "mpi@mpich:transport=shm"
+    thread = f"{plain},env={name}={value}"
+    sizes = ("--pattern", "overlap", "--sizes", "64k", "--budget", "0.3", "--launches", "1")
+    done = netpipe(tmp_path, "run", plain, thread, *sizes, "-q", "-o", "run.jsonl")
+    assert done.returncode == 0, done.stderr
+    given = {
+        one["variant"]: {rank["settings"]["thread_given"] for rank in one["ranks"]}
+        for one in records(tmp_path / "run.jsonl", "variant")
+    }
+    assert given == {plain: {"single"}, thread: {"multiple"}}

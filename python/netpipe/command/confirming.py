@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from netpipe.command.continued import not_by_run
 from netpipe.failure import INTERRUPTED, USAGE, Failure
@@ -54,12 +55,12 @@ def measure(confirm: Confirm, run: Run, planner: Planner, output: Path, budget: 
         return Confirmed("failed", confirm.remedied, None, said, None)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
-    gain = outcomes.gained(result.reading, confirm)
+    came = outcomes.came_to(result.reading, confirm)
     path = None if result.path is None else str(result.path)
-    if gain is None:
+    if came is None:
         said = next((error.message for error in result.run.errors), "the two were not measured together")
         return Confirmed("failed", confirm.remedied, None, said, path)
-    return Confirmed(outcomes.outcome(gain), confirm.remedied, gain, "", path)
+    return msgspec.structs.replace(came, path=path)
 
 
 def _check_same(then: Plan, now: Plan) -> None:

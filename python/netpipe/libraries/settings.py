@@ -17,6 +17,8 @@ SHARED, ONE_COPY, NO_NAGLE = ("transport", SHM), ("single_copy", "cma"), ("nodel
 TWO_COPIES, YIELDS = ("single_copy", "none"), ("yield", "yes")
 # The folder of the files through which ranks share memory. No module has an option for it: it goes through `env`.
 FILES_IN_MEMORY = ("backing_directory", "/dev/shm")  # noqa: S108  (where POSIX shared memory is)
+# A thread of the library that moves messages while the program computes; the same.
+PROGRESSES = ("progress_thread", "yes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,14 @@ def _measured(
 def _merged(by_launch: Iterable[Iterable[Measure]]) -> dict[str, tuple[str, Estimate]]:
     said: dict[str, tuple[str, list[Estimate]]] = {}
     for measure in chain.from_iterable(by_launch):
-        estimate = _estimate(measure)
+        estimate = estimate_of(measure)
         if estimate is not None:
             said.setdefault(measure.name, (measure.unit, []))[1].append(estimate)
     return {name: (unit, across(estimates)) for name, (unit, estimates) in said.items()}
 
 
-def _estimate(measure: Measure) -> Estimate | None:
+def estimate_of(measure: Measure) -> Estimate | None:
+    """What one launch says of a measure; None where it says nothing."""
     if measure.median is None or not math.isfinite(measure.median):
         return None
     if measure.low is None or measure.high is None:

@@ -9,10 +9,22 @@ import msgspec
 
 from netpipe.reading.estimate import Estimate
 
+LOWER, HIGHER = "lower", "higher"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """The measure of a pattern that an experiment judges in place of the time. It is a share, of 1."""
+
+    measure: str  # its name in the record
+    what: str  # in words: fraction of messages lost
+    better: str  # where better lies: LOWER or HIGHER
+    best: float  # the share of a layer of which nothing is wrong
+
 
 class Confirm(msgspec.Struct, frozen=True):
     """An experiment that confirms a finding: the variant and what the remedy makes of it, paired, at these sizes. The
-    finding is confirmed if the remedied one is faster there, and withdrawn if it certainly is not.
+    finding is confirmed if the remedied one is faster there, or better by the measure, and withdrawn if it certainly is
+    not.
     """
 
     variant: str
@@ -20,6 +32,20 @@ class Confirm(msgspec.Struct, frozen=True):
     pattern: str
     sizes: list[int]
     options: list[str] = []  # of the run, such as its hosts; filled in by `judge`
+    judged: Judged | None = None  # None: the time
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """A measure as an experiment found it; all are shares, of 1."""
+
+    measure: str
+    what: str  # in words
+    before: Estimate  # without the remedy
+    after: Estimate  # with it
+    best: float  # where nothing is wrong
+    # Of what it lacks to the best, how much the remedy gets back, compared within launches where there are enough.
+    # None: it lacks nothing.
+    got_back: Estimate | None
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -27,6 +53,7 @@ class Confirmed(msgspec.Struct, frozen=True):
 
     outcome: str  # confirmed, withdrawn, undecided, failed
     remedied: str
-    gain: Estimate | None  # how many times as fast the remedied variant is
-    reason: str  # where there is no gain to say
+    gain: Estimate | None  # how many times as fast the remedied variant is; None where a measure was judged
+    reason: str  # where there is nothing to say
     path: str | None  # of the run file
+    shares: Shares | None = None  # the measure that was judged in place of the time

@@ -12,7 +12,16 @@ from netpipe.failure import UNAVAILABLE, Failure
 from netpipe.libraries import Family, Header, family, launcher
 from netpipe.libraries.intel import presets
 from netpipe.libraries.mpich import Hydra
-from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, TWO_COPIES, YIELDS, Setting
+from netpipe.libraries.settings import (
+    OFI,
+    ONE_COPY,
+    PROGRESSES,
+    SHARED,
+    SHM,
+    TWO_COPIES,
+    YIELDS,
+    Setting,
+)
 from netpipe.libraries.tunables import Parameter, Tunables
 
 NO_PINNING = {"I_MPI_PIN": "0"}  # the worker pins itself
@@ -66,6 +75,8 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {"I_MPI_FABRICS": one.value}
     if one.said == YIELDS:
         return {"I_MPI_THREAD_YIELD": "2"}
+    if one.said == PROGRESSES:
+        return {"I_MPI_ASYNC_PROGRESS": "1"}
     if one.said in (ONE_COPY, TWO_COPIES) and one.below == SHM:
         return {"I_MPI_SHM_CMA": "1" if one.said == ONE_COPY else "0"}
     names = {SHM: "I_MPI_SHM_EAGER_THRESHOLD", OFI: "FI_OFI_RXM_BUFFER_SIZE"}

@@ -9,7 +9,17 @@ from typing import ClassVar
 from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
 from netpipe.libraries.mpich import rules
 from netpipe.libraries.mpich.rules import CVAR
-from netpipe.libraries.settings import OFI, ONE_COPY, SHARED, SHM, TWO_COPIES, UCX, Setting, of_ucx
+from netpipe.libraries.settings import (
+    OFI,
+    ONE_COPY,
+    PROGRESSES,
+    SHARED,
+    SHM,
+    TWO_COPIES,
+    UCX,
+    Setting,
+    of_ucx,
+)
 from netpipe.libraries.tunables import Parameter, Tunables
 
 
@@ -48,6 +58,8 @@ def settings(one: Setting) -> Mapping[str, str]:
     """As family.h has them."""
     if one.said == SHARED:
         return {f"{CVAR}NOLOCAL": "0"}
+    if one.said == PROGRESSES:
+        return {f"{CVAR}ASYNC_PROGRESS": "1"}
     if one.below == UCX:
         return of_ucx(one)
     if one.said in (ONE_COPY, TWO_COPIES) and one.below == SHM and one.major >= 5:

@@ -14,6 +14,7 @@ from netpipe.libraries.settings import (
     NO_NAGLE,
     OFI,
     ONE_COPY,
+    PROGRESSES,
     SHARED,
     SHM,
     TCP,
@@ -91,6 +92,8 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {"FI_OFI_RXM_BUFFER_SIZE": one.value}
     if (one.said, one.below) == (NO_NAGLE, TCP):
         return {f"{MCA}btl_tcp_use_nagle": "0"}
+    if (one.said, one.below) == (PROGRESSES, TCP):
+        return {f"{MCA}btl_tcp_progress_thread": "1"}
     limits = {"eager": "eager_limit", "rndv": "rndv_eager_limit"}
     buffers = {"sndbuf": "sndbuf", "rcvbuf": "rcvbuf"}
     parameter = (limits | (buffers if one.below == TCP else {})).get(one.name)
