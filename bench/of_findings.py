@@ -6,6 +6,7 @@ anything about its numbers, so the targets are numbers.
     python bench/compare.py findings [--rounds N]           all cases; fewer than 15 rounds: less time for each curve
     python bench/of_findings.py --keep DIR [CASE ...]       and keep the runs
     python bench/of_findings.py --again DIR [CASE ...]      judge what was kept, without measuring
+    ... --confirm                                           and run the experiments for the causes that were found
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from labelled import measure
 from labelled.cases import CASES, Case
-from labelled.score import Score, scored
+from labelled.score import OUTCOMES, Score, experiments, right, scored
 from measured import MissingError, Result
 
 from netpipe.records import NotARun, Run
@@ -32,9 +33,11 @@ def file_of(folder: Path, case: Case) -> Path:
     return folder / f"{case.name.replace('@', '-')}.jsonl"
 
 
-def total(cases: Iterable[Case], folder: Path, budget_s: float | None) -> tuple[Score, list[str]]:
+def total(
+    cases: Iterable[Case], folder: Path, budget_s: float | None, confirm_s: float | None = None
+) -> tuple[Score, list[str]]:
     """The score of these cases, and those that could not be counted, with the reason. `budget_s` None: their files are
-    there already.
+    there already. `confirm_s`: the experiments too, each for so many seconds.
     """
     whole, left_out = Score(), []
     for case in cases:
@@ -54,14 +57,58 @@ def total(cases: Iterable[Case], folder: Path, budget_s: float | None) -> tuple[
             f"  {case.name}: {one.hits} found, {len(one.missed)} missed, {len(one.false)} false, {seconds:.0f} s",
             flush=True,
         )
+        if confirm_s is not None:
+            try:
+                whole.add(confirmed(case, path, confirm_s))
+            except (MissingError, RuntimeError, OSError) as why:
+                whole.failed.append(f"{case.name}, all of them: {why}")
+                print(f"  {case.name}: its experiments could not be run: {why}", flush=True)
     for title, lines in (
         ("missed", whole.missed),
         ("false", whole.false),
         ("provoked without effect, not counted", whole.not_bitten),
+        *((name, getattr(whole, name)) for name in OUTCOMES),
+        ("found, and without an experiment", whole.without),
     ):
         for line in lines:
             print(f"  {title}: {line}", flush=True)
     return whole, left_out
+
+
+def confirmed(case: Case, path: Path, budget_s: float) -> Score:
+    """What the experiments for the causes that were found in the run of a case came to. Raises as `measure.explained`
+    does.
+    """
+    found = right(case, Run.read(path, samples=False))
+    variants = list(dict.fromkeys(one.variant for one in found if one.variant is not None))
+    if not variants:
+        return Score()
+    began = time.monotonic()
+    one = experiments(case, found, measure.explained(case, path, variants, budget_s))
+    others = ", ".join(f"{len(getattr(one, name))} {name}" for name in OUTCOMES)
+    print(
+        f"  {case.name}: {one.confirmed} confirmed, {others}, {len(one.without)} without an experiment, "
+        f"{time.monotonic() - began:.0f} s",
+        flush=True,
+    )
+    return one
+
+
+def rows_of_experiments(score: Score) -> list[Result]:
+    """What the experiments came to. A cause that is there must not be withdrawn."""
+    ran = score.confirmed + sum(len(getattr(score, name)) for name in OUTCOMES)
+
+    def row(what: str, ours: int, figure: str, target: str, met: bool) -> Result:
+        return Result("findings", what, f"{ours}", "", figure, target, met)
+
+    without = f"of {ran} experiments; {len(score.without)} findings have none"
+    wrong = len(score.withdrawn)
+    return [
+        row("causes that their experiments confirmed", score.confirmed, without, "none", True),
+        row("wrongly withdrawn: the cause was there", wrong, f"of {ran}", "0", not wrong),
+        row("undecided", len(score.undecided), f"of {ran}", "none", True),
+        row("experiments that failed", len(score.failed), f"of {ran}", "none", True),
+    ]
 
 
 def rows(score: Score, left_out: list[str]) -> list[Result]:
@@ -125,6 +172,9 @@ def main() -> int:
     where.add_argument("--keep", type=Path, metavar="DIR", help="measure, and keep the runs there")
     where.add_argument("--again", type=Path, metavar="DIR", help="judge the runs that are there")
     parser.add_argument("--rounds", type=int, default=USUAL_ROUNDS)
+    parser.add_argument(
+        "--confirm", action="store_true", help="also run the experiments for the causes that were found"
+    )
     asked = parser.parse_args()
     unknown = set(asked.names) - {case.name for case in CASES}
     if unknown:
@@ -132,8 +182,11 @@ def main() -> int:
     folder = asked.keep or asked.again
     folder.mkdir(parents=True, exist_ok=True)
     cases = [case for case in CASES if not asked.names or case.name in asked.names]
-    budget_s = measure.BUDGET_S * max(1, asked.rounds) / USUAL_ROUNDS if asked.keep else None
-    for row in rows(*total(cases, folder, budget_s)):
+    seconds = measure.BUDGET_S * max(1, asked.rounds) / USUAL_ROUNDS
+    score, left_out = total(
+        cases, folder, seconds if asked.keep else None, seconds if asked.confirm else None
+    )
+    for row in (*rows(score, left_out), *(rows_of_experiments(score) if asked.confirm else ())):
         print(f"{row.verdict or 'said':<6} {row.what}: {row.ours} {row.figure} (target {row.target})")
     return 0
 

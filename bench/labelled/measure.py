@@ -4,14 +4,16 @@ they are, or between two hosts of a lab."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import noise
 from alone import alone
@@ -21,6 +23,7 @@ from refusing import refusing
 from .cases import Case
 
 LAB = "labelled"
+HOSTS = (f"{LAB}1", f"{LAB}2")
 LIMIT_S = 180
 BUDGET_S = 2.0
 SETTLE_S = 2.0  # until the noise is in the kernel's count of what runs
@@ -38,12 +41,33 @@ def measured(case: Case, output: Path, budget_s: float = BUDGET_S) -> None:
     if "--budget" not in case.words:
         words += ["--budget", f"{budget_s:g}"]
     words += case.words
+    if case.lab is not None:
+        words += ["--hosts", ",".join(HOSTS)]
+    _in_place(case, words, LIMIT_S)
+
+
+def explained(case: Case, path: Path, variants: Sequence[str], budget_s: float) -> list[dict[str, Any]]:
+    """Runs the experiments for the findings about these variants of the run of a case, where and as that was measured,
+    and returns all of these findings, as `netpipe explain --json` has them. Raises as `measured` does, also where the
+    experiments of the run cannot be run here.
+    """
+    words = [sys.executable, "-m", "netpipe", "explain", str(path), "--confirm", "--json"]
+    words += ["--budget", f"{budget_s:g}", *(word for variant in variants for word in ("--variant", variant))]
+    said = _in_place(case, words, LIMIT_S * max(1, len(variants)))
+    try:
+        found: list[dict[str, Any]] = json.loads(said)
+    except ValueError:
+        raise RuntimeError(f"netpipe explain {path} did not print JSON: {said[-200:]}") from None
+    return found
+
+
+def _in_place(case: Case, words: list[str], limit_s: float) -> str:
+    """What a command prints in the surroundings of a case."""
     with _disturbed(case.noise):
-        if case.lab is not None:
-            with _lab(case.lab) as hosts:
-                _run([*_lab_words("exec", hosts[0]), "--", *words, "--hosts", ",".join(hosts)])
-            return
-        _run(alone(refusing(words) if case.refuses_attach else words, case.shell))
+        if case.lab is None:
+            return _run(alone(refusing(words) if case.refuses_attach else words, case.shell), limit_s)
+        with _lab(case.lab) as hosts:
+            return _run([*_lab_words("exec", hosts[0]), "--", *words], limit_s)
 
 
 @contextmanager
@@ -61,33 +85,36 @@ def _lab_words(*words: str) -> list[str]:
 
 
 @contextmanager
-def _lab(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    _run(_lab_words("up", "--name", LAB, "--hosts", "2", *options))
+def _lab(options: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    _run(_lab_words("up", "--name", LAB, "--hosts", str(len(HOSTS)), *options), LIMIT_S)
     try:
-        yield f"{LAB}1", f"{LAB}2"
+        yield HOSTS
     finally:
-        _run(_lab_words("down", LAB))
+        _run(_lab_words("down", LAB), LIMIT_S)
 
 
-def _run(words: list[str]) -> None:
-    """Raises RuntimeError with what the command said. It is ended at its deadline with all that it started."""
+def _run(words: list[str], limit_s: float) -> str:
+    """What the command printed. Raises RuntimeError with what it said. It is ended at its deadline with all that it
+    started.
+    """
     process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        said = process.communicate(timeout=LIMIT_S)[0]
+        printed, said = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         process.terminate()  # netpipe ends what it started, and keeps what was measured
         try:
-            said = process.communicate(timeout=20)[0]
+            said = "".join(process.communicate(timeout=20))
         finally:
             process.kill()
-        raise RuntimeError(f"{shlex.join(words[-6:])} took longer than {LIMIT_S} s: {said[-200:]}") from None
+        raise RuntimeError(f"{shlex.join(words[-6:])} took longer than {limit_s} s: {said[-200:]}") from None
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
     if process.returncode:
         raise RuntimeError(
-            f"{shlex.join(words[:8])} ... ended with {process.returncode}: {said.strip()[-300:]}"
+            f"{shlex.join(words[:8])} ... ended with {process.returncode}: {(printed + said).strip()[-300:]}"
         )
+    return printed

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from netpipe.findings import CURVES, MACHINE, Finding, judge, rules
+import msgspec
+
+from netpipe.findings import CURVES, MACHINE, Confirmed, Finding, judge, rules
+from netpipe.findings.experiments.outcomes import outcome_text
 from netpipe.reading import Reading
 from netpipe.reading.blocks.steps import Step
 from netpipe.records import Run
@@ -21,6 +25,8 @@ HOST_RULES = ("small-dev-shm", "full-dev-shm", "oversubscribed")
 # `dip`, `several-modes`, the intervals) is a plain statement about its numbers, without a cause that could be wrong,
 # and counts where a case expects it.
 RUN_RULES = ("slowest-rank",)
+NAMED = ("rule", "title", "variant", "pattern", "size_bytes", "host")  # what tells findings of a run apart
+OUTCOMES = ("withdrawn", "undecided", "failed")  # of experiments that did not confirm what is there
 
 
 @dataclass
@@ -30,6 +36,11 @@ class Score:
     false: list[str] = field(default_factory=list)
     not_bitten: list[str] = field(default_factory=list)  # provoked, and it cost nothing today
     located: list[bool] = field(default_factory=list)
+    confirmed: int = 0  # by their experiments, of the causes that were found
+    withdrawn: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)  # an experiment
     provoked: int = 0
     clean: int = 0
     noisy: int = 0
@@ -49,9 +60,9 @@ class Score:
         return self.hits / there if there else math.nan
 
     def add(self, other: Score) -> None:
-        for name in ("missed", "false", "not_bitten", "located"):
+        for name in ("missed", "false", "not_bitten", "located", *OUTCOMES, "without"):
             getattr(self, name).extend(getattr(other, name))
-        for name in ("hits", "provoked", "clean", "noisy"):
+        for name in ("hits", "confirmed", "provoked", "clean", "noisy"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -70,8 +81,7 @@ def measured(case: Case, reading: Reading) -> Case:
 def scored(case: Case, run: Run) -> Score:
     """One case. A curve that the run does not have is a miss of the measurement: RuntimeError."""
     reading = Reading(run)
-    counted = graded() | set(case.finds_host) | {rule for curve in case.curves for rule in curve.finds}
-    found = [one for one in judge(reading).findings if one.rule in counted]
+    found = _counted(case, reading)
     known = rules()
     score = Score()
     for labelled in case.curves:
@@ -83,11 +93,7 @@ def scored(case: Case, run: Run) -> Score:
         if not _bites(curve, reading):
             score.not_bitten.append(f"{case.name}: {' '.join(name)}")
             continue
-        own = [
-            one
-            for one in found
-            if known[one.rule].about != MACHINE and one.rule not in curve.allows and _about(one, curve)
-        ]
+        own = _own(curve, found)
         _count(score, case, " ".join(name), curve.finds, own)
         if curve.limit_bytes is not None:
             _locate(score, case, curve, [one for one in own if one.rule in curve.finds], reading)
@@ -97,6 +103,63 @@ def scored(case: Case, run: Run) -> Score:
     of_host = [one for one in found if known[one.rule].about == MACHINE]
     _count(score, case, "the host", case.finds_host, of_host)
     return score
+
+
+def right(case: Case, run: Run) -> list[Finding]:
+    """The findings of a run that name what is there, each once: their experiments have to confirm it. Without those of
+    a curve that its cause cost nothing today, and of a threshold those that name it elsewhere.
+    """
+    reading = Reading(run)
+    found = _counted(case, reading)
+    steps = {(step.variant, step.pattern, step.above_bytes): step for step in reading.steps}
+    named = []
+    for labelled in case.curves:
+        curve = _as_written(labelled, reading)
+        if _in_run(curve, reading) is None or not _bites(curve, reading):
+            continue
+        own = [one for one in _own(curve, found) if one.rule in curve.finds and one not in named]
+        if curve.limit_bytes is not None:
+            own = [one for one in own if _where(steps, one, curve) is not None]
+        named += own
+    return named
+
+
+def experiments(case: Case, found: Iterable[Finding], told: Iterable[Mapping[str, Any]]) -> Score:
+    """What the experiments of these findings came to; `told`: what `netpipe explain --confirm --json` printed of their
+    run. A finding that it does not have was not explained: RuntimeError.
+    """
+    score = Score()
+    outcomes = {tuple(one[part] for part in NAMED): one["outcome"] for one in told}
+    for one in found:
+        key = tuple(getattr(one, part) for part in NAMED)
+        if key not in outcomes:
+            raise RuntimeError(f"{case.name}: netpipe explain has no {one.rule} of {one.variant}")
+        name = f"{case.name}: {one.variant} {one.pattern or ''}: {one.rule}"
+        outcome = outcomes[key] and msgspec.convert(outcomes[key], Confirmed)
+        if outcome is None:
+            score.without.append(name)
+        elif outcome.outcome == "confirmed":
+            score.confirmed += 1
+        else:
+            getattr(score, outcome.outcome).append(f"{name}: {outcome_text(outcome)}")
+    return score
+
+
+def _counted(case: Case, reading: Reading) -> list[Finding]:
+    """What the rules that count said of a run, whatever experiments beside it came to."""
+    counted = graded() | set(case.finds_host) | {rule for curve in case.curves for rule in curve.finds}
+    judgement = judge(reading)
+    return [one for one in (*judgement.findings, *judgement.withdrawn) if one.rule in counted]
+
+
+def _own(curve: Labelled, found: Iterable[Finding]) -> list[Finding]:
+    """Those about a curve that count there."""
+    known = rules()
+    return [
+        one
+        for one in found
+        if known[one.rule].about != MACHINE and one.rule not in curve.allows and _about(one, curve)
+    ]
 
 
 def _as_written(curve: Labelled, reading: Reading) -> Labelled:
@@ -155,13 +218,18 @@ def _locate(score: Score, case: Case, curve: Labelled, found: list[Finding], rea
     steps = {(step.variant, step.pattern, step.above_bytes): step for step in reading.steps}
     at = [0]
     for one in found:
-        step = steps.get((one.variant or "", one.pattern or "", one.size_bytes or 0))
-        time = _which(step, curve) if step is not None else None
+        time = _where(steps, one, curve)
         if time is None:
             score.false.append(f"{case.name}: {one.variant}: {one.rule} elsewhere: {one.what}")
         else:
             at.append(time)
     score.located.append(1 in at)
+
+
+def _where(steps: Mapping[tuple[str, str, int], Step], one: Finding, curve: Labelled) -> int | None:
+    """The multiple of the curve's limit that a finding names; None: it is elsewhere."""
+    step = steps.get((one.variant or "", one.pattern or "", one.size_bytes or 0))
+    return _which(step, curve) if step is not None else None
 
 
 def _which(step: Step, curve: Labelled) -> int | None:

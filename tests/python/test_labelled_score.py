@@ -4,18 +4,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
+import of_findings  # noqa: E402
+from labelled import measure  # noqa: E402
 from labelled.cases import CASES, Case, Labelled  # noqa: E402
-from labelled.score import Score, graded, scored  # noqa: E402
+from labelled.score import Score, experiments, graded, right, scored  # noqa: E402
 
-from netpipe.findings import CURVES, examples, rules  # noqa: E402
-from netpipe.records import Rank, Run  # noqa: E402
+from netpipe.findings import CURVES, Confirmed, examples, judge, rules  # noqa: E402
+from netpipe.findings.curves import small_buffers  # noqa: E402
+from netpipe.findings.experiments import outcomes  # noqa: E402
+from netpipe.reading import Reading  # noqa: E402
+from netpipe.reading.estimate import Estimate  # noqa: E402
+from netpipe.records import Rank, Run, encode  # noqa: E402
 
 STEP_BYTES = 4200  # between the sizes of examples.stepping
 
@@ -125,3 +134,114 @@ def test_the_cases_name_rules_that_exist_and_curves_once() -> None:
         names = [curve.name for curve in one.curves]
         assert len(set(names)) == len(names), one.name
     assert len({one.name for one in CASES}) == len(CASES)
+
+
+# ---------------------------------------------------------------------------------------------------------- experiments
+
+SMALL = "tcp:sndbuf=8k"
+BUFFERS = case(Labelled(SMALL, ("small-buffers",)), Labelled("unix"))
+
+
+def came(outcome: str, gain: float = 1.0, reason: str = "") -> Confirmed:
+    return Confirmed(outcome, "tcp", None if reason else Estimate(gain, gain, gain), reason, None)
+
+
+def told(run: Run, *outcome_of_each: Confirmed | None) -> list[dict[str, Any]]:
+    """What explain prints: of all findings of a run, and these are the outcomes of those about small buffers."""
+    rest = list(outcome_of_each)
+    shown = [
+        msgspec.structs.replace(one, outcome=rest.pop(0) if one.rule == "small-buffers" else None)
+        for one in judge(Reading(run)).findings
+    ]
+    made: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(shown))
+    return made
+
+
+def counts(score: Score) -> tuple[int, int, int, int, int]:
+    lists = (score.withdrawn, score.undecided, score.failed, score.without)
+    return (score.confirmed, *map(len, lists))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (came("confirmed", 3.0), (1, 0, 0, 0, 0)),
+        (came("withdrawn"), (0, 1, 0, 0, 0)),
+        (came("undecided", 1.3), (0, 0, 1, 0, 0)),
+        (came("failed", reason="the peer has gone"), (0, 0, 0, 1, 0)),
+        (None, (0, 0, 0, 0, 1)),
+    ],
+)
+def test_what_experiments_came_to_of_causes_that_are_there_is_counted(
+    outcome: Confirmed | None, expected: tuple[int, ...]
+) -> None:
+    run = small_buffers.fires()
+    (found,) = right(BUFFERS, run)
+    score = experiments(BUFFERS, [found], told(run, outcome))
+    assert counts(score) == expected
+    for line in (*score.withdrawn, *score.undecided, *score.failed, *score.without):
+        assert line.startswith(f"made-up: {SMALL} pingpong: small-buffers")
+    assert not score.failed or "the peer has gone" in score.failed[0]
+    whole = Score()
+    whole.add(score)
+    whole.add(score)
+    assert counts(whole) == tuple(2 * one for one in expected)
+    by_name = {row.what: row for row in of_findings.rows_of_experiments(whole)}
+    wrong = by_name["wrongly withdrawn: the cause was there"]
+    assert (wrong.ours, wrong.target) == (str(2 * expected[1]), "0")
+    assert wrong.verdict == ("missed" if expected[1] else "met")
+
+
+def test_a_finding_that_explain_does_not_have_is_no_outcome() -> None:
+    with pytest.raises(RuntimeError, match="netpipe explain has no small-buffers of tcp:sndbuf=8k"):
+        experiments(BUFFERS, right(BUFFERS, small_buffers.fires()), [])
+
+
+def test_only_causes_that_are_there_have_to_be_confirmed() -> None:
+    """Not what is said of a clean curve, of a cause without effect, or of a threshold elsewhere."""
+    run = small_buffers.fires()
+    assert right(case(Labelled(SMALL)), run) == []
+    assert right(case(Labelled(SMALL, ("small-buffers",), without=SMALL)), run) == []
+    for limit, there in ((STEP_BYTES, 1), (2000, 0)):
+        assert len(right(case(packets(limit)), stepping(1.4, STEP_BYTES))) == there
+
+
+def written(made: Run, path: Path, **header: object) -> Path:
+    assert made.header is not None
+    first = msgspec.structs.replace(made.header, **header)
+    path.write_bytes(b"".join(encode(record) for record in (first, *made.body(), made.end) if record))
+    return path
+
+
+def test_the_score_of_the_rules_is_not_that_of_experiments_beside_the_run(tmp_path: Path) -> None:
+    run = written(small_buffers.fires(), tmp_path / "made-up.jsonl")
+    points = [examples.visited(name, 1 << 20, 4e4, launch) for launch in range(4) for name in (SMALL, "tcp")]
+    argv = ["run", SMALL, "tcp", "--sizes", "1048576"]
+    made = examples.run(*points, variants=(SMALL, "tcp"))
+    written(made, outcomes.file_of(run, 1), argv=argv, confirms="0" * 32)
+    assert [one.rule for one in judge(Reading(Run.read(run))).withdrawn] == ["small-buffers"]
+    assert scored(BUFFERS, Run.read(run)).hits == len(right(BUFFERS, Run.read(run))) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_experiments_are_run_for_what_was_found_and_what_stops_them_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    run = small_buffers.fires()
+    written(run, of_findings.file_of(tmp_path, BUFFERS))
+    asked: list[tuple[list[str], float]] = []
+
+    def explained(_: Case, path: Path, variants: Sequence[str], budget_s: float) -> list[dict[str, Any]]:
+        asked.append((list(variants), budget_s))
+        if fails:
+            raise RuntimeError(f"the experiments for {path.name} cannot be run: it was measured on elsewhere")
+        return told(run, came("confirmed", 3.0))
+
+    monkeypatch.setattr(measure, "explained", explained)
+    score, left_out = of_findings.total([BUFFERS], tmp_path, None, confirm_s=0.5)
+    assert asked == [([SMALL], 0.5)]
+    assert (score.hits, left_out) == (1, [])
+    assert counts(score) == ((0, 0, 0, 1, 0) if fails else (1, 0, 0, 0, 0))
+    of_findings.total([BUFFERS], tmp_path, None)
+    of_findings.total([case(Labelled("unix"))], tmp_path, None, confirm_s=0.5)
+    assert len(asked) == 1, "none was asked for, or nothing was found"
