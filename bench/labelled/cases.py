@@ -22,6 +22,8 @@ class Labelled:
     finds: tuple[str, ...] = ()
     pattern: str = "pingpong"
     without: str | None = None  # the variant without the cause
+    # the pattern with the cause, where that is a setting of it: `pattern` is the one without
+    caused_by: str | None = None
     limit_bytes: int | None = None  # the last size below the threshold that the rule has to locate
     repeats: bool = False  # the threshold is at all multiples of that as well
     allows: tuple[str, ...] = ()  # rules that count neither way here: they are right, and not always certain
@@ -198,6 +200,16 @@ ODD = Case(
     ),
     ("--schedule", "classic", "--start", "64", "--end", "4k"),
     allows=("cache-cliff",),
+)
+# Where messages start and land, from a page boundary. A copy byte by byte does not care.
+OFFSETS = ("pingpong:recv_offset=1|4|8|16|32|64", "pingpong:send_offset=1|8|32")
+ALIGNMENT = Case(
+    "alignment",
+    (
+        Labelled("memcpy", ("unaligned-buffers",), caused_by="pingpong:recv_offset=1"),
+        *clean("memcpy:routine=byte"),
+    ),
+    (*sizes("64,1k,4k"), *(word for one in OFFSETS for word in ("--pattern", one))),
 )
 CACHES = Case(
     "caches", (*wrong("cache-cliff", None, "memcpy"), *clean("memcpy:routine=byte")), ("--end", "16M")
@@ -390,6 +402,17 @@ SLICES = Case(
     (*sizes("8,64"), "--ranks", "4"),
 )
 
+# As a launcher that binds each rank to a core: its threads share that.
+THREADED = "mpi@mpich:thread=multiple"
+THREADS = Case(
+    "threads",
+    (
+        Labelled(THREADED, ("oversubscribed-threads",), "threads:processors=rank", allows=("time-slice",)),
+        *clean(THREADED),
+    ),
+    sizes("8,1k"),
+)
+
 # ------------------------------------------------------------------------------------------------ hosts and links
 
 SHM_SIZE = "mount -t tmpfs -o size={} tmpfs /dev/shm".format
@@ -468,6 +491,7 @@ QUIET = (
     DATAGRAMS,
     LOST,
     ODD,
+    ALIGNMENT,
     CACHES,
     NO_CACHE,
     COPIES,
@@ -486,6 +510,7 @@ QUIET = (
     LAMD,
     GUIDELINE,
     SLICES,
+    THREADS,
     SMALL_SHM,
     FULL_SHM,
     ROOMY_SHM,

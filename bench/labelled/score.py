@@ -176,23 +176,25 @@ def settings(variant: str) -> tuple[str, frozenset[str]]:
 
 
 def _in_run(curve: Labelled, reading: Reading) -> tuple[str, str] | None:
-    """Its name in the run: a pattern may stand with its settings."""
-    names = (name for name in reading.by_name if name[0] == curve.variant)
-    return next((name for name in names if name[1].partition(":")[0] == curve.pattern), None)
+    """Its name in the run: a pattern may stand with its settings, where the label has none."""
+    names = [name for name in reading.by_name if name[0] == curve.variant]
+    plain = (name for name in names if name[1].partition(":")[0] == curve.pattern)
+    return curve.name if curve.name in names else next(plain, None)
 
 
 def _about(one: Finding, curve: Labelled) -> bool:
     """A finding without a pattern is about all curves of its variant."""
-    same = one.pattern is None or one.pattern.partition(":")[0] == curve.pattern
+    same = one.pattern is None or curve.pattern in (one.pattern, one.pattern.partition(":")[0])
     return one.variant == curve.variant and same
 
 
 def _bites(curve: Labelled, reading: Reading) -> bool:
     """Does the cause cost anything today? Judged by the plain medians, without the statistics of the rules."""
-    if curve.without is None:
+    if curve.without is None and curve.caused_by is None:
         return True
-    ours = reading.by_name[curve.name].points
-    theirs = {at.size_bytes: at.time_ns.value for at in reading.by_name[curve.without, curve.pattern].points}
+    ours = reading.by_name[curve.variant, curve.caused_by or curve.pattern].points
+    without = reading.by_name[curve.without or curve.variant, curve.pattern].points
+    theirs = {at.size_bytes: at.time_ns.value for at in without}
     if curve.limit_bytes is not None:
         above = (at for at in ours if at.size_bytes > curve.limit_bytes and at.size_bytes in theirs)
         first = min(above, key=lambda at: at.size_bytes, default=None)

@@ -20,7 +20,7 @@ from labelled.cases import CASES, Case, Labelled  # noqa: E402
 from labelled.score import Score, experiments, graded, right, scored  # noqa: E402
 
 from netpipe.findings import CURVES, Confirmed, examples, judge, rules  # noqa: E402
-from netpipe.findings.curves import small_buffers  # noqa: E402
+from netpipe.findings.curves import small_buffers, unaligned_buffers  # noqa: E402
 from netpipe.findings.experiments import outcomes  # noqa: E402
 from netpipe.reading import Reading  # noqa: E402
 from netpipe.reading.estimate import Estimate  # noqa: E402
@@ -90,6 +90,14 @@ def test_a_cause_that_cost_nothing_counts_in_no_way() -> None:
     score = scored(case(Labelled("tcp", ("small-buffers",), without="shm")), made)
     assert (score.hits, score.missed, score.curves) == (0, [], 0)
     assert len(score.not_bitten) == 1
+
+
+def test_a_cause_that_is_a_setting_of_the_pattern_is_held_against_the_pattern_without_it() -> None:
+    label = Labelled("memcpy", ("unaligned-buffers",), caused_by="pingpong:send_offset=8")
+    score = scored(case(label), unaligned_buffers.fires())
+    assert (score.hits, score.missed, score.false, score.not_bitten) == (1, [], [], [])
+    silent = scored(case(label), unaligned_buffers.silent())
+    assert (silent.hits, silent.missed, len(silent.not_bitten)) == (0, [], 1)
 
 
 def test_a_threshold_that_costs_nothing_today_counts_in_no_way() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netpipe.libraries import Family, family_of_version
+from netpipe.libraries import Family, families, family_of_version
 from netpipe.libraries.settings import Setting, of_ucx
 from netpipe.reading import Reading
 
@@ -18,6 +18,13 @@ def library_of(reading: Reading, variant: str) -> Family | None:
     """By the version that the variant recorded; None for a layer of netpipe's own and for unknown libraries."""
     versions = (one.version for one in reading.run.variants if one.variant == variant and one.version)
     return next((found for version in versions if (found := family_of_version(version))), None)
+
+
+def library_named(module: str) -> Family | None:
+    """By what its module is called, "mpi@openmpi4": of a variant that did not start and so recorded no version."""
+    layer, _, named = module.partition("@")
+    fitting = [one for one in families() if named and named.startswith(one.module or one.name)]
+    return next((one for one in fitting if one.layer == layer), next(iter(fitting), None))
 
 
 def own_remedy(reading: Reading, variant: str, rule: str) -> str:

@@ -20,6 +20,9 @@ FILES_IN_MEMORY = ("backing_directory", "/dev/shm")  # noqa: S108  (where POSIX 
 # A thread of the library that moves messages while the program computes; the same.
 PROGRESSES = ("progress_thread", "yes")
 
+# The network interface that messages between hosts take, by its name. No module has an option for it either.
+INTERFACE = "interface"
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -46,6 +49,10 @@ class Setting:
         return str(int(self.value) + 1)
 
 
+# Of libfabric's provider tcp, whichever library stands on it.
+OFI_INTERFACE = "FI_TCP_IFACE"
+
+
 def of_ucx(one: Setting) -> Mapping[str, str]:
     """Variables of UCX, whichever library stands on it."""
     if one.name == "eager":
@@ -57,4 +64,5 @@ def of_ucx(one: Setting) -> Mapping[str, str]:
     if one.said == NO_NAGLE:
         return {"UCX_TCP_NODELAY": "y"}
     names = {"rndv": "UCX_RNDV_THRESH", "sndbuf": "UCX_TCP_SNDBUF", "rcvbuf": "UCX_TCP_RCVBUF"}
+    names[INTERFACE] = "UCX_NET_DEVICES"
     return {names[one.name]: one.value} if one.name in names else {}

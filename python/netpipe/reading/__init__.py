@@ -74,6 +74,17 @@ class Reading:
         return crowded(self.run)
 
     @cached_property
+    def crowded_by_threads(self) -> dict[tuple[str, str], Crowding]:
+        """(variant, pattern) of curves with more threads of ranks than processors."""
+        from netpipe.reading.machine.crowding import crowded_by_threads
+
+        return crowded_by_threads(self.run)
+
+    def crowding_of(self, variant: str, pattern: str) -> Crowding | None:
+        """Of one curve: by the threads of its ranks, else by its ranks."""
+        return self.crowded_by_threads.get((variant, pattern)) or self.crowded.get(variant)
+
+    @cached_property
     def operations(self) -> dict[str, str]:
         """Pattern, as in the points -> the operation that it stands for, of patterns that stand for several."""
         from netpipe.reading.sweeps import operations

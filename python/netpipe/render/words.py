@@ -139,9 +139,9 @@ def _pattern_names(reading: Reading, patterns: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(many.get(pattern, pattern) for pattern in patterns))
 
 
-def variant_text(reading: Reading, variant: str) -> str:
-    """The variant, and where it has more ranks than processors how many of each."""
-    crowd = reading.crowded.get(variant)
+def variant_text(reading: Reading, variant: str, pattern: str) -> str:
+    """The variant, and where it has more ranks or threads than processors under this pattern how many of each."""
+    crowd = reading.crowding_of(variant, pattern)
     return f"{variant}, {crowd}" if crowd else variant
 
 

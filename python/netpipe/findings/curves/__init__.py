@@ -86,8 +86,13 @@ def variant_with(reading: Reading, one: Opened, name: str, value: str) -> str:
 
 def with_variables(one: Opened, added: Mapping[str, str]) -> str:
     """The variant with these variables in its option `env`, in place of what it has of the same names."""
+    return variables_added(one.curve.variant, one.options.get(ENV, ""), added)
+
+
+def variables_added(variant: str, env: str, added: Mapping[str, str]) -> str:
+    """The variant with these variables beside what its option `env` has, and in place of those of the same names."""
     own = [f"{name}={value.replace(',', '|').replace(';', '!')}" for name, value in added.items()]
-    return with_setting(one.curve.variant, ENV, ";".join([*_other_variables(one, added), *own]))
+    return with_setting(variant, ENV, ";".join([*_others(env, added), *own]))
 
 
 def by_yielding(reading: Reading, one: Opened) -> Confirm | None:
@@ -112,8 +117,11 @@ def by_yielding(reading: Reading, one: Opened) -> Confirm | None:
 
 def _other_variables(one: Opened, names: Collection[str]) -> list[str]:
     """NAME=VALUE of what a variant has in its option `env` beside these."""
-    words = one.options.get(ENV, "").split(";")
-    return [word for word in words if word and word.partition("=")[0] not in names]
+    return _others(one.options.get(ENV, ""), names)
+
+
+def _others(env: str, names: Collection[str]) -> list[str]:
+    return [word for word in env.split(";") if word and word.partition("=")[0] not in names]
 
 
 def without_settings(variant: str, *names: str) -> str:

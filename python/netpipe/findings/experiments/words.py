@@ -107,6 +107,12 @@ def alone(variant: str, pattern: str, size_bytes: int, argv: Sequence[str]) -> s
     return shlex.join(["netpipe", "run", variant, *_at(pattern, [size_bytes]), *kept(argv)])
 
 
+def side_by_side(variant: str, patterns: Sequence[str], size_bytes: int, argv: Sequence[str]) -> str:
+    """The command that measures one variant under several patterns at one size, as the run of this command line was."""
+    named = [word for pattern in patterns for word in ("--pattern", pattern)]
+    return shlex.join(["netpipe", "run", variant, *named, "--sizes", str(size_bytes), *kept(argv)])
+
+
 def _at(pattern: str, sizes: Sequence[int]) -> list[str]:
     named = [] if pattern == "pingpong" else ["--pattern", pattern]
     return [*named, "--sizes", ",".join(map(str, sizes))]

@@ -13,7 +13,9 @@ from netpipe.libraries import Family, Header, family, launcher
 from netpipe.libraries.intel import presets
 from netpipe.libraries.mpich import Hydra
 from netpipe.libraries.settings import (
+    INTERFACE,
     OFI,
+    OFI_INTERFACE,
     ONE_COPY,
     PROGRESSES,
     SHARED,
@@ -77,6 +79,8 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {"I_MPI_THREAD_YIELD": "2"}
     if one.said == PROGRESSES:
         return {"I_MPI_ASYNC_PROGRESS": "1"}
+    if one.name == INTERFACE:
+        return {OFI_INTERFACE: one.value}
     if one.said in (ONE_COPY, TWO_COPIES) and one.below == SHM:
         return {"I_MPI_SHM_CMA": "1" if one.said == ONE_COPY else "0"}
     names = {SHM: "I_MPI_SHM_EAGER_THRESHOLD", OFI: "FI_OFI_RXM_BUFFER_SIZE"}
@@ -113,6 +117,7 @@ family(
         ),
         remedies={
             "oversubscribed-job": "I_MPI_THREAD_YIELD=2, by which ranks that wait give their processor away",
+            "oversubscribed-threads": "I_MPI_PIN_DOMAIN=N for N threads of each rank, or I_MPI_PIN=0",
             "no-overlap": "I_MPI_ASYNC_PROGRESS=1, a thread that wants a processor of its own",
         },
     )

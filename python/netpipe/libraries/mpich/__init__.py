@@ -10,7 +10,9 @@ from netpipe.libraries import Command, Family, Header, Job, Launcher, family, la
 from netpipe.libraries.mpich import rules
 from netpipe.libraries.mpich.rules import CVAR
 from netpipe.libraries.settings import (
+    INTERFACE,
     OFI,
+    OFI_INTERFACE,
     ONE_COPY,
     PROGRESSES,
     SHARED,
@@ -62,6 +64,9 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {f"{CVAR}ASYNC_PROGRESS": "1"}
     if one.below == UCX:
         return of_ucx(one)
+    if one.name == INTERFACE:
+        # A build has one of the two. Which one, a job that did not start has not said.
+        return {OFI_INTERFACE: one.value, **({} if one.below == OFI else of_ucx(one))}
     if one.said in (ONE_COPY, TWO_COPIES) and one.below == SHM and one.major >= 5:
         return {f"{CVAR}CH4_CMA_ENABLE": "1" if one.said == ONE_COPY else "0"}
     if (one.name, one.below) == ("eager", SHM) and one.major >= 5:
@@ -97,6 +102,9 @@ family(
         remedies={
             "oversubscribed-job": "an MPICH built with --with-device=ch3:sock, which sleeps; with ch4, as it is "
             "usually built, every rank polls, and no setting changes that",
+            "oversubscribed-threads": "mpiexec without -bind-to, or with -bind-to core:N for N threads of each rank",
+            "unreachable-interface": "if mpiexec itself does not get through, it is told by --launcher-args '-iface "
+            "eth0'",
             "no-overlap": f"{CVAR}ASYNC_PROGRESS=1, a thread that wants a processor of its own",
         },
     )

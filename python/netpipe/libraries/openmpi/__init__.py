@@ -11,8 +11,10 @@ from netpipe.libraries.openmpi import rules
 from netpipe.libraries.openmpi.rules import MCA
 from netpipe.libraries.settings import (
     FILES_IN_MEMORY,
+    INTERFACE,
     NO_NAGLE,
     OFI,
+    OFI_INTERFACE,
     ONE_COPY,
     PROGRESSES,
     SHARED,
@@ -82,6 +84,8 @@ def settings(one: Setting) -> Mapping[str, str]:
         return {f"{MCA}mpi_yield_when_idle": "1"}
     if one.below == UCX:
         return of_ucx(one)
+    if one.name == INTERFACE:
+        return {OFI_INTERFACE if one.below == OFI else f"{MCA}btl_tcp_if_include": one.value}
     if (one.said, one.below) == (FILES_IN_MEMORY, SHM):
         return {f"{MCA}btl_{components[SHM]}_backing_directory": one.value}
     if one.said in (ONE_COPY, TWO_COPIES):
@@ -153,6 +157,10 @@ family(
             "backing-file": f"or {MCA}shmem_posix_priority=100, which takes POSIX shared memory instead of files; a "
             "build with CUDA also keeps a pool in TMPDIR, which then belongs on a tmpfs",
             "oversubscribed-job": f"{MCA}mpi_yield_when_idle=1, by which ranks that wait give their processor away",
+            # ompi#13009: by default a job of one or two ranks binds each to one core.
+            "oversubscribed-threads": "mpirun --bind-to none, or --map-by slot:PE=N for N threads of each rank",
+            "unreachable-interface": "if mpirun itself does not get through, it is told by --launcher-args '--mca "
+            "oob_tcp_if_include eth0', from 5 on '--prtemca prte_if_include eth0'",
             "no-overlap": f"{MCA}btl_tcp_progress_thread=1 over TCP; for shared memory it has no such thread",
         },
     )

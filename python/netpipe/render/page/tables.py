@@ -90,7 +90,7 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
     for s in summaries:
         rated = s.peak_bytes_per_s if not reading.is_idle(s.variant) else None
         peak = rated.scaled(8e-9) if rated else None
-        row = [variant_text(reading, s.variant)]
+        row = [variant_text(reading, s.variant, s.pattern)]
         row += [pattern_text(reading, s.pattern)] if with_pattern else []
         row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
         row += [] if one_size else [size_text(s.latency_size_bytes)]

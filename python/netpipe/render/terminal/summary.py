@@ -201,7 +201,7 @@ def curve_table(
     sizes = {summary.latency_size_bytes for _, summary in rows if summary.latency_size_bytes}
     each = len(sizes) > 1  # is of another size
     small = size_text(sizes.pop()) if len(sizes) == 1 else "small"
-    crowds = [reading.crowded.get(curve.variant) for curve, _ in rows]
+    crowds = [reading.crowding_of(curve.variant, curve.pattern) for curve, _ in rows]
     same = len({crowd and str(crowd) for crowd in crowds}) == 1 and crowds[0] is not None
     named = _Named(settings)
     made = Rows(

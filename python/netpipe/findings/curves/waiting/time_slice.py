@@ -34,7 +34,7 @@ TICKS = 0.5
 
 @rule("time-slice", "Waiting for time slices", about=CURVES, needs=("environment",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires where ranks share processors and a small message takes half of a timer tick or longer."""
+    """Fires where ranks, or their threads, share processors and a small message takes half of a tick or longer."""
     ticks = {
         one.host: 1e9 / hz
         for one in reading.run.environments
@@ -42,10 +42,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
     }
     if not ticks:
         raise CannotJudge("no host recorded how often the kernel's timer ticks")
-    if not reading.crowded:
-        raise CannotJudge("no ranks share a processor")
+    if not reading.crowded and not reading.crowded_by_threads:
+        raise CannotJudge("no ranks or threads of ranks share a processor")
     for one in opened(reading):
-        variant, crowd = one.curve.variant, reading.crowded.get(one.curve.variant)
+        variant = one.curve.variant
+        crowd = reading.crowding_of(variant, one.curve.pattern)
         place = latency_place(one.curve.points)
         asleep = waiting.sleeps(one.settings.get("wait"))
         if crowd is None or place is None or crowd.host not in ticks or asleep:
@@ -61,6 +62,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             blocking = variant_with(reading, one, "wait", waiting.BLOCK)
             confirm = Confirm(variant, blocking, one.curve.pattern, [at.size_bytes])
         blocks = f"wait={waiting.BLOCK}" if "wait" in one.has else ""
+        who = "thread" if crowd.threads > 1 else "rank"
         yield Finding(
             severity=WARNING,
             variant=variant,
@@ -71,11 +73,11 @@ def judge(reading: Reading) -> Iterator[Finding]:
             f"{time_text(at.time_ns.value)}, {digits(slices)} times the {time_text(tick_ns)} between two ticks of the "
             "kernel's timer.",
             evidence={"time": quantity(at.time_ns, "ns"), "tick": Quantity(tick_ns, "ns")},
-            certainty="That ranks share processors is certain; that they wait for time slices follows from how long "
+            certainty=f"That {who}s share processors is certain; that they wait for time slices follows from how long "
             "a small message takes.",
-            cause="A rank that polls keeps its processor until its time slice ends. The rank that would send the "
+            cause=f"A {who} that polls keeps its processor until its time slice ends. The {who} that would send the "
             "message waits for that processor.",
-            remedy="; or ".join(filter(None, ["a processor for each rank", blocks, own])),
+            remedy="; or ".join(filter(None, [f"a processor for each {who}", blocks, own])),
             confirm=confirm,
         )
 

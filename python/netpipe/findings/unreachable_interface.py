@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library between hosts that does not start or answer, where a host has several network interfaces: it may have taken
+one that the other host does not reach. Users meet it with the bridge of a container system (docker0), which has one
+address on all hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from netpipe.findings import WARNING, Finding, Quantity, examples, rule
+from netpipe.findings.curves import ENV, variables_added
+from netpipe.findings.experiments import words
+from netpipe.findings.library import assignments, library_named, library_of
+from netpipe.libraries import Family
+from netpipe.libraries.settings import INTERFACE, OFI, TCP, UCX, Setting
+from netpipe.reading import Reading
+from netpipe.records import Environment, Error, PlannedVariant, Run, Variant
+from netpipe.units import counted, listed
+
+FAILED = 4  # the code of an error of what was measured, not of what is missing here
+# What the worker says of a deadline (src/engine/visit.cpp, watchdog.h, launched_workers.cpp), and libraries of a peer
+# that they do not reach.
+SILENCE = re.compile(
+    r"did not (?:complete|return|end|answer)|processes joined within|timed? ?out|unreachable|no route|unable to reach"
+    r"|cannot (?:be )?reach|could not connect|unable to connect|connect(?:ion)? (?:\S+ )?(?:failed|refused|timed out)",
+    re.IGNORECASE,
+)
+LOOPBACK = "lo"
+DOWN, BRIDGE = "down", "bridge"
+
+
+@rule("unreachable-interface", "An interface that may not reach the other host")
+def judge(reading: Reading) -> Iterator[Finding]:
+    """Fires where a library did not start or answer between hosts, was not told which interface to take, and a host
+    recorded several. One finding for each variant.
+    """
+    planned = {one.variant: one for plan in reading.run.plans for one in plan.variants}
+    opened = {one.variant: one for one in reading.run.variants}
+    several = {one.host: found for one in reading.run.environments if len(found := interfaces(one)) > 1}
+    argv = reading.run.header.argv if reading.run.header else []
+    failed: dict[str, Error] = {}
+    for error in reading.run.errors:
+        if error.variant in planned and error.code == FAILED and SILENCE.search(error.message):
+            failed.setdefault(error.variant or "", error)
+    for name, error in failed.items() if several else ():
+        of, at = planned[name], opened.get(name)
+        library = library_of(reading, name) or library_named(of.module)
+        if "@" not in of.module or library is None or library.simulates or not _between_hosts(at, argv):
+            continue
+        device, known = _device(reading, several)
+        variables = _variables(library, of, at, device)
+        if any(variable in of.options.get(ENV, "") for variable in variables):
+            continue
+        host, names = next(iter(several.items()))
+        such = device if known else f"such as {device}"
+        told = (
+            f": {assignments(variables)} ({library.title})" if variables else ", by the library's own setting"
+        )
+        own = library.remedies.get("unreachable-interface", "")
+        yield Finding(
+            severity=WARNING,
+            variant=name,
+            pattern=error.pattern,
+            size_bytes=error.size_bytes,
+            host=host,
+            what=f"{name} did not start or answer between hosts, and {host} has {counted(len(names), 'interface')}: "
+            f"{listed(names)}. It was not told which one to take.",
+            evidence={"interfaces": Quantity(len(names), "interfaces")},
+            certainty="Possible, and not shown: the record has the failure and the interfaces, but not which of them "
+            "the library took. If that is the cause, the experiment does not fail.",
+            cause="A library takes interfaces that are up, also one that the other host does not reach, such as the "
+            "bridge of a container system (docker0), which has the same address on every host.",
+            remedy=f"name the interface that reaches the other host, {such}{told}{f'; {own}' if own else ''}",
+            experiment=_experiment(reading, of, error, variables, argv),
+        )
+
+
+def interfaces(one: Environment) -> dict[str, str]:
+    """Those of a host over which a library may send, with their drivers: loopback is none of them. A bridge without
+    ports is down for the kernel, and has an address all the same.
+    """
+    network = one.facts.get("network")
+    found = network.get("interfaces") if isinstance(network, dict) else None
+    return {
+        str(each["name"]): str(each.get("driver"))
+        for each in (found if isinstance(found, list) else ())
+        if isinstance(each, dict) and each.get("name") not in (None, LOOPBACK)
+        if each.get("state") != DOWN or each.get("driver") == BRIDGE
+    }
+
+
+def _between_hosts(opened: Variant | None, argv: Sequence[str]) -> bool:
+    """By the ranks; by the command line where they did not come so far."""
+    if opened is not None and opened.ranks:
+        return len({rank.host for rank in opened.ranks}) > 1
+    given = words.in_common(argv, {"hosts"})
+    return (
+        len(
+            {host.partition(":")[0] for host in given[-1].removeprefix("--hosts=").split(",")}
+            if given
+            else ()
+        )
+        > 1
+    )
+
+
+def _device(reading: Reading, several: Mapping[str | None, Mapping[str, str]]) -> tuple[str, bool]:
+    """The interface that a layer of netpipe's own was measured over between these hosts, and True; else one that is no
+    bridge.
+    """
+    measured = {curve.variant for curve in reading.curves}
+    for one in reading.run.variants:
+        if one.variant in measured and len({rank.host for rank in one.ranks}) > 1:
+            names = {rank.settings.get(INTERFACE, "") for rank in one.ranks}
+            if len(names) == 1 and "" not in names:
+                return names.pop(), True
+    first = next(iter(several.values()))
+    return next((name for name, driver in first.items() if driver != BRIDGE), next(iter(first))), False
+
+
+def _variables(library: Family, of: PlannedVariant, opened: Variant | None, device: str) -> Mapping[str, str]:
+    """The library's own variables that name the interface, for what carries its messages, as far as that is known."""
+    below, version = (opened.below, opened.version) if opened is not None else (None, None)
+    if below is None:
+        asked = of.options.get("transport", "").partition("_")[0]
+        below = {"tcp": TCP, "ucx": UCX, "ofi": OFI}.get(asked)
+    return library.settings(Setting(INTERFACE, device, version or library.title, below))
+
+
+def _experiment(
+    reading: Reading, of: PlannedVariant, error: Error, variables: Mapping[str, str], argv: Sequence[str]
+) -> str | None:
+    """The same variant alone with them, at the size where it failed, else at the smallest."""
+    sizes = [size for plan in reading.run.plans for size in plan.sizes]
+    size = error.size_bytes if error.size_bytes is not None else min(sizes, default=8)
+    if not variables or ENV not in of.options:
+        return None
+    told = variables_added(of.variant, of.options[ENV], variables)
+    patterns = [pattern for plan in reading.run.plans for pattern in plan.patterns]
+    return words.alone(told, error.pattern or next(iter(patterns), "pingpong"), size, argv)
+
+
+def _run(names: Sequence[str]) -> Run:
+    facts = {"network": {"interfaces": [{"name": name, "driver": "x", "state": "up"} for name in names]}}
+    made = examples.run(
+        Environment(host="node17", facts=facts),
+        examples.point("tcp", 8, 1000.0),
+        Error(variant="mpi@openmpi", code=FAILED, message="1 of 2 processes joined within 45 s"),
+    )
+    for plan in made.plans:
+        plan.variants.append(PlannedVariant(variant="mpi@openmpi", module="mpi@openmpi", options={ENV: ""}))
+    assert made.header is not None
+    made.header.argv = ["run", "tcp", "mpi@openmpi", "--hosts", "node17,node18"]
+    return made
+
+
+def fires() -> Run:
+    return _run(("lo", "eth0", "docker0"))
+
+
+def silent() -> Run:
+    return _run(("lo", "eth0"))
