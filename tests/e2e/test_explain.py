@@ -169,3 +169,20 @@ def test_the_progress_thread_of_an_experiment_is_in_force(with_mpis: Mpis, tmp_p
         for one in records(tmp_path / "run.jsonl", "variant")
     }
     assert given == {plain: {"single"}, thread: {"multiple"}}
+
+
+@pytest.mark.module("mpi")
+def test_threads_of_a_rank_that_share_its_processor_are_found(with_mpis: Mpis, tmp_path: Path) -> None:
+    """As under a launcher that binds each rank to a core."""
+    with_mpis.need("mpich")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two ranks share the only processor already")
+    kept = "threads:processors=rank"
+    sizes = ("--pattern", kept, "--sizes", "8", "--budget", "0.5", "--launches", "1", "-q", "-o", "run.jsonl")
+    done = netpipe(tmp_path, "run", "mpi@mpich:thread=multiple", *sizes)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(netpipe(tmp_path, "explain", "--json").stdout)
+    (found,) = [one for one in said if one["rule"] == "oversubscribed-threads"]
+    assert "2 ranks with 2 threads each on 2 processors" in found["what"]
+    assert found["evidence"]["waiting"]["value"] > 0.05
+    assert found["experiment"].endswith(f"--pattern {kept} --pattern threads --sizes 8 --launches 1")

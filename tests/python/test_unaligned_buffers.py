@@ -102,6 +102,12 @@ def test_the_worst_size_is_said_with_its_offset_and_the_command_that_repeats_it(
     )
 
 
+def test_where_only_one_of_the_two_matters_it_is_named() -> None:
+    offsets = [(0, 0), *((8 * n, 0) for n in (1, 2, 4)), *((0, 8 * n) for n in (1, 2, 3))]
+    (one,) = found(swept(*offsets, slow=lambda offset, _: offset[1] % 16 > 0))
+    assert "Of 6 offsets 2 are slow: all whose recv_offset is no multiple of 16 B, at" in one.what
+
+
 def test_offsets_that_no_boundary_explains_are_listed() -> None:
     (one,) = found(swept(*sent_from(0, 8, 24, 32), slow=lambda offset, _: offset[0] == 24))
     assert "Of 3 offsets 1 is slow: send_offset=24, at 2 sizes" in one.what

@@ -12,6 +12,7 @@ from netpipe.records import Environment, Error, PlannedVariant, Rank, Run, Varia
 
 ETH, DOCKER, LO = {"name": "eth0", "driver": "x"}, {"name": "docker0", "driver": "bridge"}, {"name": "lo"}
 SPARE = {"name": "eth1", "driver": "x", "state": "down"}
+OPENING = "a process: the module did not return from opening or connecting"
 HANG = "0 of 2 processes joined within 45 s; try the launcher by hand"
 SLOW = "rank 0: module mpi@openmpi did not complete within 10.0 s and was stopped"
 
@@ -70,6 +71,13 @@ def test_a_message_that_hangs_is_measured_again_at_its_size() -> None:
     assert "--sizes 65536" in (one.experiment or "")
 
 
+@pytest.mark.parametrize(
+    "message", [HANG, SLOW, OPENING, "MPI_Send: Unreachable", "connect failed: No route to host"]
+)
+def test_a_library_that_is_silent_or_reaches_nobody_may_have_taken_another_interface(message: str) -> None:
+    assert len(found(run(ETH, DOCKER, message=message))) == 1
+
+
 Asked = tuple[str, str, str | None, str, str]  # module, version, below, transport, the variables
 
 LIBRARIES: list[Asked] = [
@@ -124,6 +132,11 @@ def test_a_layer_without_the_option_for_variables_has_no_experiment() -> None:
         run(ETH, DOCKER, code=3),
         run(ETH, DOCKER, message="rank 1: byte 17 is wrong"),
         run(ETH, DOCKER, message="rank 1 on node18 has gone"),
+        run(
+            ETH,
+            DOCKER,
+            message="a rank did not return in time from measuring a yardstick, so its process ended",
+        ),
         run(ETH, DOCKER, env="OMPI_MCA_btl_tcp_if_include=eth0"),
         run(ETH, DOCKER, module="tcp"),  # netpipe chose its addresses itself
         run(ETH, DOCKER, module="mpi@simgrid"),

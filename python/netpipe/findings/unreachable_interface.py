@@ -20,11 +20,11 @@ from netpipe.records import Environment, Error, PlannedVariant, Run, Variant
 from netpipe.units import counted, listed
 
 FAILED = 4  # the code of an error of what was measured, not of what is missing here
-# What the worker says of a deadline (src/engine/visit.cpp, watchdog.h, launched_workers.cpp), and libraries of a peer
-# that they do not reach.
+# What the worker says of a library at its deadline (opening.cpp, visit.cpp, launched_workers.cpp), and libraries of a
+# peer that they do not reach. "a rank did not return in time" is of netpipe itself, on a busy machine.
 SILENCE = re.compile(
-    r"did not (?:complete|return|end|answer)|processes joined within|timed? ?out|unreachable|no route|unable to reach"
-    r"|cannot (?:be )?reach|could not connect|unable to connect|connect(?:ion)? (?:\S+ )?(?:failed|refused|timed out)",
+    r"the module did not return|did not complete within|processes joined within|timed? ?out|unreachable|no route"
+    r"|unable to (?:reach|connect)|cannot (?:be )?reach|could not connect|connect(?:ion)? (?:\S+ )?(?:failed|refused)",
     re.IGNORECASE,
 )
 LOOPBACK = "lo"

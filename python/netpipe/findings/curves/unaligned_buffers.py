@@ -38,8 +38,12 @@ class Placed:
     @property
     def alignment(self) -> int:
         """The largest power of two that divides both offsets; 0: both are 0."""
-        both = self.send | self.receive
+        both = self.of("")
         return both & -both
+
+    def of(self, option: str) -> int:
+        """One of the two offsets, or the bits of both."""
+        return {SEND: self.send, RECEIVE: self.receive}.get(option, self.send | self.receive)
 
     def __str__(self) -> str:
         """The options that are not 0: "send_offset=8"."""
@@ -111,9 +115,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
             f"{digits(times.value)} times as long as at page boundaries. {_which(one)}, at {sizes_text(sizes)}.",
             evidence=evidence,
             certainty="Of each offset, all sizes together are certain to 95 %.",
-            cause="Words that cross a boundary of the processor or of a cache line take two accesses each, and a copy "
-            "of whole words or lines handles the ends of such a message apart. Many processors also let a load wait "
-            "for an earlier store whose address differs from its own by a multiple of 4 KiB or little more.",
+            cause="Words that cross a boundary of the processor or of a cache line take two accesses each, and the "
+            "processor's own way to copy (rep movsb) may be fast between aligned addresses only. Many processors also "
+            "let a load wait for an earlier store whose address differs by a multiple of 4 KiB or little more.",
             remedy=_remedy(one),
             gain=quantity(times, "1"),
             experiment=words.side_by_side(one.variant, (one.base, worst.pattern), size, argv),
@@ -154,8 +158,11 @@ def _which(one: Swept) -> str:
     if len(slow) == len(one.offsets):
         return f"All {len(slow)} offsets are slow" if len(slow) > 1 else "No other offset was measured"
     many = f"Of {len(one.offsets)} offsets {len(slow)} {'is' if len(slow) == 1 else 'are'} slow"
-    if boundary is not None and all(offset in slow for offset in one.offsets if offset.alignment < boundary):
-        return f"{many}: all that are no multiple of {size_text(boundary)}"
+    for option in ("", RECEIVE, SEND):
+        unaligned = {offset for offset in one.offsets if boundary and offset.of(option) % boundary}
+        if boundary and unaligned == set(slow):
+            which = f"all whose {option} is" if option else "all that are"
+            return f"{many}: {which} no multiple of {size_text(boundary)}"
     return f"{many}: {listed(map(str, slow))}"
 
 
