@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from netpipe import native
-from netpipe.events import AnyEvent, Progress
+from netpipe.events import AnyEvent, Progress, Ready
 from netpipe.failure import DONE, FAILED, INTERRUPTED, Failure
 from netpipe.launch import Assignment, Starter
 from netpipe.launch.interrupt import Interrupt
@@ -47,6 +47,9 @@ class Measurement:
     run: Run = field(default_factory=Run)
     first_launch: int = 0  # more than 0: the run is continued
     told: set[str] = field(default_factory=set)  # notes so far: every launch fails alike, and is told once
+    # Called with the run when the first launch has opened its variants; a Failure that it raises ends the measurement.
+    check: Callable[[Run, int], None] | None = None
+    refused: bool = False  # by it
 
     def measure(self, interrupt: Interrupt) -> int:
         """The exit code. What was measured is in the recording and in `run`. Raises Failure when nothing could be
@@ -68,6 +71,10 @@ class Measurement:
             if isinstance(record, (Sample, Point)) or opened:
                 moved = self.recording.keep()
                 note = "; ".join(filter(None, (note, moved))) or None
+        if isinstance(event, Ready) and self.check is not None and launch == self.first_launch:
+            self.refused = True
+            self.check(self.run, launch)
+            self.refused = False
         if note in self.told:
             note = None
         elif note:

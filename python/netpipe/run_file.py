@@ -50,11 +50,13 @@ class Recording:
         self.kept: Path | None = None  # the new name of the run that was in `output`
         self.in_place = False
         self._stream: BinaryIO | None = None
+        self._before = 0  # bytes of the run that is continued
         self._temporary = output is None or is_stream(output)
         if output is not None and onto:
             with _named(output):
                 self.path, self.file = output, _open_to_go_on(output)
             self.in_place = True
+            self._before = os.fstat(self.file).st_size
         elif output is not None and not self._temporary:
             _check_is_run(output)
             with _named(output):
@@ -109,6 +111,11 @@ class Recording:
             busy = self._place(self.output)
         self.in_place = True
         return busy and f"{busy}; this run is written to {self.path}"
+
+    def withdraw(self) -> None:
+        """Takes out what was added to the run that is continued. No process adds to it any more."""
+        if os.fstat(self.file).st_size > self._before:
+            os.ftruncate(self.file, self._before)
 
     def damage(self) -> str | None:
         """What another program did to the file in place: a word of what happened to it, None if nothing did."""

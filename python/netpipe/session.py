@@ -30,7 +30,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,11 +199,14 @@ class Session:
         argv: Sequence[str] = (),
         onto: bool = False,
         confirms: str | None = None,
+        check: Callable[[Run, int], None] | None = None,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
         measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
         whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record, and so does `confirms`:
-        the run that has the finding for which this is the experiment. `strict`: the exit code is 5 when a point of the
+        the run that has the finding for which this is the experiment. `check` is called with the run and the number of
+        the first launch when that has opened its variants; where it raises Failure nothing is measured, and a run that
+        was to go on is as it was. `strict`: the exit code is 5 when a point of the
         whole run, all launches together, is not within the target. Raises Failure when nothing could be measured, and
         OSError when `output` cannot be written.
         """
@@ -222,6 +225,7 @@ class Session:
             others=tuple(self._plans[1:]),
             run=so_far,
             first_launch=1 + max((plan.launch for plan in so_far.plans), default=-1),
+            check=check,
         )
         reading = Reading(
             measurement.run
@@ -256,7 +260,9 @@ class Session:
             code = failure.exit_code
             raise
         finally:
-            if measurement.started:
+            if measurement.refused:
+                measurement.recording.withdraw()
+            elif measurement.started:
                 seconds = round(time.monotonic() - started_s + before_s, 3)
                 code = _finish(
                     measurement, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)

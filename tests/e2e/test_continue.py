@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""netpipe run --continue: more launches for a run that is there, of the same plan on the same host."""
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
+"""netpipe run --continue: more launches for a run that is there, of the same plan on the same hosts."""
 
 from __future__ import annotations
 
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mpi import Mpis
+from test_hosts import FAR, QUICK, Site, site  # noqa: F401
+from test_two_hosts import two_namespaces  # noqa: F401
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -199,3 +203,77 @@ def test_a_run_that_is_killed_while_it_is_continued_is_a_valid_shorter_one(here:
         time.sleep(0.1)
     assert done.returncode == 0, done.stderr
     assert Run.read(here).end is not None
+
+
+def _inside(namespace: str, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["ip", "netns", "exec", namespace, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.deep
+@pytest.mark.module("tcp")
+def test_a_run_between_hosts_goes_on_until_the_other_host_is_changed(site: Site) -> None:
+    path = site.folder / "run.jsonl"
+    assert site.run("tcp", *QUICK).code == 0
+
+    def go_on() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "netpipe", "run", "--continue", "run.jsonl", "-q"]
+        return _inside(site.near, *words, folder=site.folder)
+
+    done = go_on()
+    assert done.returncode == 0, done.stderr
+    run = Run.read(path)
+    assert [plan.launch for plan in run.plans] == [0, 1]
+    assert [one.ranks[1].host for one in run.variants] == [FAR, FAR]
+    (curve,) = Reading(run).curves
+    assert all(len(point.by_launch) == 2 for point in curve.points)
+
+    control = "net.ipv4.tcp_congestion_control"
+    was = _inside(site.far, "sysctl", "-n", control).stdout.strip()
+    others = _inside(site.far, "sysctl", "-n", "net.ipv4.tcp_allowed_congestion_control").stdout.split()
+    other = next((one for one in others if one != was), None)
+    if other is None:
+        pytest.skip("this kernel has one congestion control alone")
+    before = path.read_bytes()
+    assert _inside(site.far, "sysctl", "-w", f"{control}={other}").returncode == 0
+    done = go_on()
+    assert done.returncode == 2
+    what = f"network.tcp.congestion_control of host {FAR} (rank 1) {was}, and now it would be {other}"
+    assert f"netpipe: run.jsonl cannot be continued: it was measured with {what}" in done.stderr
+    assert path.read_bytes() == before
+    site.sees_nothing_left()
+    assert _inside(site.far, "sysctl", "-w", f"{control}={was}").returncode == 0
+    assert go_on().returncode == 0
+    assert [plan.launch for plan in Run.read(path).plans] == [0, 1, 2]
+
+
+@pytest.mark.deep
+def test_a_run_of_an_mpi_goes_on_unless_its_ranks_were_elsewhere(with_mpis: Mpis, tmp_path: Path) -> None:
+    with_mpis.need("mpich")
+    done = netpipe(tmp_path, "mpi@mpich", "pipe", *WORDS[2:])
+    assert done.returncode == 0, done.stderr
+    done = netpipe(tmp_path, "--continue", "run.jsonl", "--launches", "1")
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "run.jsonl"
+    run = Run.read(path)
+    assert [plan.launch for plan in run.plans] == [0, 1, 2]
+    assert len({one.version for one in run.variants if one.variant == "mpi@mpich"}) == 1
+    assert all(len(point.by_launch) == 3 for curve in Reading(run).curves for point in curve.points)
+
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        if record["type"] == "variant" and record["variant"] == "mpi@mpich":
+            record["ranks"][1]["host"] = "node17"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    before = path.read_bytes()
+    done = netpipe(tmp_path, "--continue", "run.jsonl")
+    assert done.returncode == 2
+    assert "it was measured with the hosts of mpi@mpich " in done.stderr
+    assert ", node17, and now it would be " in done.stderr
+    assert path.read_bytes() == before

@@ -9,7 +9,9 @@ sizes are skipped, so it ends with 3), blame=VARIANT (writes an error record for
 (dies in the middle of a line), garbage, silent, deaf (to SIGINT too), full (says that the disk is full), stubborn
 (does not leave after its end), foreseen=VARIANT (the plan says that it has no points), noisy (points do not converge),
 states (the machine changes), refuse (listing is no JSON), libraries (two of
-MPI were added), slow=10 (every operation takes ten times as long), unoptimised (the worker was built so).
+MPI were added), slow=10 (every operation takes ten times as long), unoptimised (the worker was built so), visits
+(points have visits, as those of a run that can be continued), far=RELEASE (rank 1 is on another host, with that
+kernel), answers=VERSION (of the library in the ranks).
 """
 
 from __future__ import annotations
@@ -392,14 +394,21 @@ class Fake:
         if "unoptimised" in BEHAVIOUR:
             facts["software"] = {"optimised": False, "sanitizers": []}
         self.write("environment", rank=0, host="fake", facts=facts)
+        far = BEHAVIOUR.get("far")
+        if far:
+            self.write("environment", rank=1, host="far", facts={**facts, "kernel": {"release": far}})
+        hosts = ("fake", "far" if far else "fake")
         for one in self.plan["variants"]:
             _, below, adds, *_ = next(m for m in MODULES if m[0] == one["module"])
-            ranks = [{"rank": r, "host": "fake", "cpu": r, "settings": one["options"]} for r in (0, 1)]
+            ranks = [
+                {"rank": r, "host": host, "cpu": r, "settings": one["options"]}
+                for r, host in enumerate(hosts)
+            ]
             self.write(
                 "variant",
                 variant=one["variant"],
                 module=one["module"],
-                version="none",
+                version=BEHAVIOUR.get("answers", "none"),
                 below=below,
                 adds=adds,
                 ranks=ranks,
@@ -459,7 +468,16 @@ class Fake:
             other_states=0,
             verified_bytes=size_bytes * 16 if self.plan["verify"] else None,
             histogram={"resolution": 1 / 128, "low_ns": [values[0]], "count": [len(values)]},
+            **self.visits(values),
         )
+
+    def visits(self, values: list[float]) -> dict[str, Any]:
+        if "visits" not in BEHAVIOUR:
+            return {}
+        few = values[:: max(1, len(values) // 4)]
+        places = list(range(len(few)))
+        same = {"state": [0] * len(few), "samples": [8] * len(few)}
+        return {"visits": {"block": places, "at_s": [float(at) for at in places], **same, "median_ns": few}}
 
     def misbehave(self, number: int) -> None:
         """Between the passes, where it was told to."""
@@ -505,9 +523,9 @@ class Fake:
             self.write("launch", seconds=self.at_s(), passes=1, rss_bytes=0, buffer_bytes=0, states=1)
             self.event(event="end", exit=3)
             return 3
-        self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=budget_s)
         self.open()
         self.yardstick()
+        self.event(event="ready", variants=len(self.plan["variants"]), points=len(todo), budget_s=budget_s)
         if (skipped := BEHAVIOUR.get("skipped")) in [one["variant"] for one in self.plan["variants"]]:
             self.write("skipped", variant=skipped, pattern="pingpong", reason="it has no such sizes")
             self.write("launch", seconds=self.at_s(), passes=1, rss_bytes=0, buffer_bytes=0, states=1)

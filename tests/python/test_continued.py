@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """netpipe run --continue: what would be measured differently now is refused, and what the end promises is reached.
-tests/e2e/test_continue.py measures.
+tests/e2e/test_continue.py measures, also between hosts.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from conftest import Netpipe
 
 from netpipe.cli.run import more_text, points_text
-from netpipe.command.continued import FACTS, check_same
+from netpipe.command.continued import FACTS, check_same, check_started
 from netpipe.failure import USAGE, Failure
 from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.blocks.visits import width_for
 from netpipe.reading.curves import CurvePoints
-from netpipe.records import Environment, Header, Run, Variant
+from netpipe.records import Environment, Header, Rank, Run, Variant
 from netpipe.session import Result
 
 HOST = socket.gethostname()
@@ -109,6 +110,104 @@ def test_another_version_of_a_library_is_refused() -> None:
     assert "with the library of mpi@mpich MPICH 5.0.2, and now it would be unknown" in refused(
         measured(), None
     )
+
+
+def test_a_run_whose_ranks_are_all_elsewhere_has_no_facts_of_this_host_to_compare() -> None:
+    run = measured()
+    run.environments[:] = [
+        Environment(launch=launch, rank=rank, host=f"node{rank}", facts={})
+        for launch in (0, 1)
+        for rank in (0, 1)
+    ]
+    check(run)
+
+
+# ----------------------------------------------------------------------- what is known of other hosts after the start
+
+
+def started(
+    facts: dict[str, Any] = NOW, version: str = LIBRARY, far: str = "elsewhere"
+) -> tuple[Run, Run, int]:
+    """A run, and the same with a third launch that recorded this of the other host, and of the ranks of a library."""
+    two = []
+    for host in ("elsewhere", far):
+        run = measured()
+        run.variants[-1].ranks = [Rank(rank=0, host=HOST), Rank(rank=1, host=host)]
+        run.environments[-1] = msgspec.structs.replace(run.environments[-1], host=host, facts=NOW)
+        two.append(run)
+    before, run = two
+    run.add(Environment(launch=2, host=HOST, facts={}))  # of this host it is asked before the start
+    run.add(msgspec.structs.replace(run.environments[2], launch=2, facts=facts))
+    run.add(msgspec.structs.replace(run.variants[-1], launch=2, version=version))
+    return before, run, 2
+
+
+def refused_then(before: Run, run: Run, launch: int) -> str:
+    with pytest.raises(Failure) as caught:
+        check_started(before, run, launch)
+    assert caught.value.exit_code == USAGE
+    return caught.value.sentence
+
+
+def test_other_hosts_that_are_as_they_were_are_continued() -> None:
+    check_started(*started())
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_another_condition_of_another_host_is_refused_and_named(name: str) -> None:
+    facts = copy.deepcopy(NOW)
+    *groups, last = name.split(".")
+    inside = facts
+    for group in groups:
+        inside = inside[group]
+    inside[last] = "another"
+    expected = f"{name} of host elsewhere (rank 1) this {name}, and now it would be another"
+    assert expected in refused_then(*started(facts))
+
+
+def test_ranks_on_another_host_and_another_library_in_the_ranks_are_refused() -> None:
+    where = refused_then(*started(far="node9"))
+    assert f"the hosts of mpi@mpich {HOST}, elsewhere, and now it would be {HOST}, node9" in where
+    library = refused_then(*started(version="MPICH 6"))
+    assert "the library of mpi@mpich MPICH 5.0.2, and now it would be MPICH 6" in library
+
+
+QUICK = ("shm", "--sizes", "8", "--budget", "0.1", "-q")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("visits", "visits", None),
+        ("visits far=6.1", "visits far=6.1", None),
+        (
+            "visits far=6.1",
+            "visits far=6.18",
+            "kernel.release of host far (rank 1) 6.1, and now it would be 6.18",
+        ),
+        ("visits", "visits far=6.1", "the hosts of shm fake, fake, and now it would be fake, far"),
+        ("visits", "visits answers=2.0", "the library of shm none, and now it would be 2.0"),
+    ],
+    ids=["here", "between-hosts", "another-kernel", "another-host", "another-library"],
+)
+def test_a_launch_that_is_refused_after_its_start_leaves_the_run_as_it_was(
+    netpipe: Netpipe, first: str, then: str, said: str | None
+) -> None:
+    assert netpipe("run", *QUICK, fake=first).code == 0
+    path = Path("run.jsonl")
+    before = path.read_bytes()
+    done = netpipe("run", "--continue", "run.jsonl", "-q", fake=then)
+    if said is None:
+        assert done.code == 0, done.err
+        assert path.read_bytes().startswith(before)
+        assert [plan.launch for plan in Run.read(path).plans] == [0, 1]
+    else:
+        assert done.code == USAGE
+        assert (
+            f"netpipe: run.jsonl cannot be continued: it was measured with {said}; measure anew" in done.err
+        )
+        assert path.read_bytes() == before
+        assert netpipe("run", "--continue", "run.jsonl", "-q", fake=first).code == 0, "it can still go on"
 
 
 # --------------------------------------------------------------------------------------------------- what it promises

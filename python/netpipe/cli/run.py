@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -95,7 +96,10 @@ def command(**given: Any) -> int:
         if not given["onto"] and given["output"] != "-":
             check_output(Path(given["output"]))
         return dry_run(session, given["as_json"])
-    result = measuring.measure(session, given, measuring.display(given, session), given["strict"])
+    from netpipe.command.continued import check_started
+
+    check = partial(check_started, given["run"]) if given["onto"] else None
+    result = measuring.measure(session, given, measuring.display(given, session), given["strict"], check)
     if result.exit_code == UNSTABLE:
         from netpipe.streams import say
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`netpipe run --continue FILE`: more launches of the same plan on the same host, added to the run in FILE. What would
+"""`netpipe run --continue FILE`: more launches of the same plan on the same hosts, added to the run in FILE. What would
 be measured differently now is refused: the numbers of one curve must mean one thing.
+
+What is known of this host is compared before the start. Other hosts and the processes of a library say how they are
+when they have started: then the records of the first new launch are compared, before its first sample counts.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,17 +69,47 @@ def check_same(
     """
     header = run.header
     assert header is not None
-    last = {one.host: one.facts for one in run.environments}  # other hosts cannot be asked from here
-    facts = last.get(header.host, last.get(None, {}))
+    # Of a run whose ranks are all elsewhere there are no facts of this host.
+    last = {one.host: one.facts for one in run.environments if one.rank == 0}
+    facts = last.get(header.host, last.get(None))
     # Of a library that netpipe runs with a launcher, only the one that its module was added for is known here.
     bound = {one.module: one.added_for or one.version for one in run.variants if one.version}
     said = [
         ("host", header.host, socket.gethostname()),
         ("netpipe", header.netpipe, version),
-        *((name, _fact(facts, name), _fact(environment, name)) for name in FACTS),
+        *((name, _fact(facts, name), _fact(environment, name)) for name in FACTS if facts is not None),
         *((f"the library of {module}", bound[module], versions.get(module)) for module in bound),
         *_settings(run.plans[0], plan),
     ]
+    _check(run, said)
+
+
+def check_started(before: Run, run: Run, launch: int) -> None:
+    """Raises Failure (2) where this launch of `run`, whose variants have been opened, differs from the run `before` in
+    a fact of another host, in where the ranks of a variant are, or in the version of a library that answered.
+    """
+    then, now = _recorded(before), _recorded(run, launch)
+    _check(before, ((what, then[what], now[what]) for what in then if what in now))
+
+
+def _recorded(run: Run, launch: int | None = None) -> dict[str, Any]:
+    """What this launch recorded beside what `check_same` knows, by what it is called; None: the last one that did."""
+    found: dict[str, Any] = {}
+    for opened in run.variants:
+        if launch in (None, opened.launch):
+            found[f"the hosts of {opened.variant}"] = [rank.host or "unknown" for rank in opened.ranks]
+            found[f"the library of {opened.variant}"] = opened.version
+    here = run.header.host if run.header else None
+    for one in run.environments:
+        if launch in (None, one.launch) and (one.rank, one.host) != (0, here):
+            # Two hosts may have one name: network namespaces.
+            where = f"host {one.host} (rank {one.rank})"
+            found |= {f"{name} of {where}": _fact(one.facts, name) for name in FACTS}
+    return found
+
+
+def _check(run: Run, said: Iterable[tuple[str, Any, Any]]) -> None:
+    """Raises Failure (2) for the first of these that is not as it was."""
     for what, then, now in said:
         if then != now:
             raise _refused(

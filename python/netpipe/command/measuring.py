@@ -29,6 +29,7 @@ from netpipe.command.worker_options import WorkerCommand
 from netpipe.failure import INTERRUPTED
 
 if TYPE_CHECKING:
+    from netpipe.records import Run
     from netpipe.render.terminal.live import Display
     from netpipe.session import Request, Result, Session
 
@@ -186,8 +187,16 @@ def display(given: Mapping[str, Any], session: Session) -> Display:
     return live.Lines(say)
 
 
-def measure(session: Session, given: Mapping[str, Any], shown: Display, strict: bool = False) -> Result:
-    """Measures with the output options of a command line, and says what became of the files."""
+def measure(
+    session: Session,
+    given: Mapping[str, Any],
+    shown: Display,
+    strict: bool = False,
+    check: Callable[[Run, int], None] | None = None,
+) -> Result:
+    """Measures with the output options of a command line, and says what became of the files. `check` as that of
+    `Session.measure`.
+    """
     from netpipe.session import Progress
     from netpipe.streams import say
 
@@ -202,7 +211,8 @@ def measure(session: Session, given: Mapping[str, Any], shown: Display, strict: 
         for note in session.notes:
             say(note)
         argv = click.get_current_context().obj
-        result = session.measure(output, watch, strict=strict, argv=argv, onto=bool(given.get("onto")))
+        onto = bool(given.get("onto"))
+        result = session.measure(output, watch, strict=strict, argv=argv, onto=onto, check=check)
         if result.kept is not None:
             shown.say(f"the run that was in {output} is now in {result.kept}")
     finally:
