@@ -41,8 +41,8 @@ constexpr std::array<Measure, 6> measures{{
     together::measures[1],
     together::measures[2],
     together::measures[3],
-    {"rate", "1/s", "operations of all ranks together, per second"},
-    {"swapped", "1", "op=compare_swap: share of the operations that found what they compared with"},
+    {"rate", "1/s", "operations of all ranks together, per second", Worse::less},
+    {"swapped", "1", "op=compare_swap: share of the operations that found what they compared with", Worse::less},
 }};
 
 constexpr std::size_t line = 64;

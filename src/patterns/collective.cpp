@@ -22,11 +22,11 @@ constexpr auto options =
 bool with_request(const Part& part) { return part.options[collectives::own].number != 0; }
 
 constexpr std::array<Measure, 5> measures{{
-    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
-    {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank", Worse::neither},
+    {"clock_error", "ns", "how far the clocks of the ranks may be apart", Worse::neither},
     {"first_out", "ns", "when the rank that ended first was done"},
     {"rank_mean", "ns", "mean over the ranks of the time from a rank's own start to its own end"},
-    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to"},
+    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to", Worse::neither},
 }};
 
 // What each rank notes of a sample, in ns from the agreed moment on; whole: of all of it, with the agreement.

@@ -33,13 +33,14 @@ constexpr auto options = collectives::options_with(
 double work_share(const Part& part) { return static_cast<double>(part.options[collectives::own].number) / 100; }
 
 constexpr std::array<Measure, 7> measures{{
-    {"overlap", "ns", "the longest computation that does not lengthen the operation"},
-    {"fraction", "1", "the same, as a fraction of the operation's time"},
-    {"computation", "ns", "time of the computation alone, on the slowest rank"},
+    {"overlap", "ns", "the longest computation that does not lengthen the operation", Worse::less},
+    {"fraction", "1", "the same, as a fraction of the operation's time", Worse::less},
+    {"computation", "ns", "time of the computation alone, on the slowest rank", Worse::neither},
     {"together", "ns", "operation and work together"},
     {"exposed", "ns", "time that the operation adds to the computation"},
-    {"start_skew", "ns", "from the agreed start of the operation alone to the real start of the last rank"},
-    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to"},
+    {"start_skew", "ns", "from the agreed start of the operation alone to the real start of the last rank",
+     Worse::neither},
+    {"degree", "1", "of a graph of neighbours: how many ranks each rank sends to", Worse::neither},
 }};
 
 // What each rank notes of a sample, in ns from the agreed moment of each part on; whole: of all of it.

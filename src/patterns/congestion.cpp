@@ -32,7 +32,7 @@ constexpr std::array<np_option, 2> options{{
 constexpr std::array<Measure, 3> measures{{
     {"unloaded", "ns", "time of one operation without load"},
     {"slowdown", "1", "time of one operation with load over that without"},
-    {"load", "bytes/s", "what the other ranks moved meanwhile, all together and both ways"},
+    {"load", "bytes/s", "what the other ranks moved meanwhile, all together and both ways", Worse::neither},
 }};
 
 constexpr int window = 8;  // messages of a pair that are under way at once, each way

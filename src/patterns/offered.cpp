@@ -38,10 +38,11 @@ constexpr std::array<np_option, 2> options{{
 }};
 
 constexpr std::array<Measure, 4> measures{{
-    {"offered", "1/s", "the rate at which messages should have left"},
-    {"reached", "1/s", "the rate at which they arrived"},
+    {"offered", "1/s", "the rate at which messages should have left", Worse::neither},
+    {"reached", "1/s", "the rate at which they arrived", Worse::less},
     {"late", "1", "share of messages that left more than a microsecond after their planned time"},
-    {"clock_error", "ns", "how far all latencies may be off, because sender and receiver read different clocks"},
+    {"clock_error", "ns", "how far all latencies may be off, because sender and receiver read different clocks",
+     Worse::neither},
 }};
 
 // What the receiver notes of a batch, the latencies of its messages behind that.

@@ -61,13 +61,13 @@ constexpr std::array<np_option, 2> options{{
 }};
 
 constexpr std::array<Measure, 7> measures{{
-    {"overlap", "ns", "the longest computation that does not lengthen the exchange"},
-    {"fraction", "1", "the same, as a fraction of the exchange's time"},
-    {"computation", "ns", "time of the computation alone"},
+    {"overlap", "ns", "the longest computation that does not lengthen the exchange", Worse::less},
+    {"fraction", "1", "the same, as a fraction of the exchange's time", Worse::less},
+    {"computation", "ns", "time of the computation alone", Worse::neither},
     {"together", "ns", "exchange and work together"},
     {"exposed", "ns", "time that the exchange adds to the computation"},
-    {"modelled", "ns", "by=search: overlap as by=model finds it in the same sample"},
-    {"tolerance", "ns", "by=search: how much longer an exchange may be that counts as not lengthened"},
+    {"modelled", "ns", "by=search: overlap as by=model finds it in the same sample", Worse::less},
+    {"tolerance", "ns", "by=search: how much longer an exchange may be that counts as not lengthened", Worse::neither},
 }};
 
 // What a rank notes of a sample; whole: with all that is not timed. by=search: two more.

@@ -35,8 +35,8 @@ constexpr std::array<np_option, 3> options{{
 
 constexpr std::array<Measure, 4> measures{{
     {"imbalance", "1", "time of the slowest pair over that of the median pair"},
-    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
-    {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank", Worse::neither},
+    {"clock_error", "ns", "how far the clocks of the ranks may be apart", Worse::neither},
     {"pair_mean", "ns", "mean over the pairs of their own times of one operation"},
 }};
 

@@ -27,8 +27,8 @@ enum Note : std::size_t { partner = together::notes, notes };
 
 constexpr std::array<Measure, 5> measures{{
     {"imbalance", "1", "time of the slowest pair over that of the median pair"},
-    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
-    {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank", Worse::neither},
+    {"clock_error", "ns", "how far the clocks of the ranks may be apart", Worse::neither},
     {"pair_median", "ns", "median over the pairs of their own times of one operation"},
     {"pair_fastest", "ns", "time of one operation of the fastest pair"},
 }};

@@ -45,6 +45,13 @@ void add_options(Json& json, const char* name, const Options& options) {
   json.close(']');
 }
 
+void add_measure(Json& json, const char* name, const char* unit, const char* help, Worse worse) {
+  json.open('{').field("name", name).field("unit", unit).field("help", help);
+  const char* const which = worse == Worse::more ? "more" : worse == Worse::less ? "less" : nullptr;
+  text_or_null(json, "worse", which);
+  json.close('}');
+}
+
 // Whether the layer carries the pattern with the defaults of its options.
 bool carries(const Layer& m, const Pattern& pattern) {
   const int ranks = std::max(default_ranks, pattern.min_ranks);
@@ -85,6 +92,10 @@ void add_module(Json& json, const LoadedModule& module) {
   for (const Pattern* pattern : all_patterns()) {
     if (carries(m, *pattern)) json.value(pattern->name);
   }
+  json.close(']').key("measures").open('[');
+  for (const np_measure& one : std::span(m.measures, m.nmeasures)) {
+    add_measure(json, one.name, one.unit, one.help, Worse::more);
+  }
   json.close(']').close('}');
 }
 
@@ -101,7 +112,7 @@ void add_absent(Json& json, const AbsentModule& module) {
       .field("max_threads", 1)
       .field("crosses_hosts", false)
       .field("to_itself", false);
-  for (const char* empty : {"operations", "options", "patterns"}) json.key(empty).open('[').close(']');
+  for (const char* empty : {"operations", "options", "patterns", "measures"}) json.key(empty).open('[').close(']');
   json.close('}');
 }
 
@@ -210,9 +221,7 @@ std::string listing_json(const Registry& registry) {
     json.field("source", pattern->source).field("min_ranks", pattern->min_ranks).field("max_ranks", pattern->max_ranks);
     add_options(json, "options", pattern->options);
     json.key("measures").open('[');
-    for (const Measure& measure : pattern->measures) {
-      json.open('{').field("name", measure.name).field("unit", measure.unit).field("help", measure.help).close('}');
-    }
+    for (const Measure& one : pattern->measures) add_measure(json, one.name, one.unit, one.help, one.worse);
     json.close(']').close('}');
   }
   json.close(']').key("refused").open('[');

@@ -219,7 +219,11 @@ def listing() -> dict[str, Any]:
                 "formula": "size / t",
                 "source": "Snell 1996",
                 "options": [],
-                "measures": [{"name": "gap", "unit": "ns", "help": "between two arrivals"}],
+                "measures": [
+                    {"name": "gap", "unit": "ns", "help": "between two arrivals", "worse": "more"},
+                    {"name": "fraction", "unit": "1", "help": "of overlap", "worse": "less"},
+                    {"name": "degree", "unit": "1", "help": "of a graph", "worse": None},
+                ],
             },
         ],
         "variant_options": [PAGES],

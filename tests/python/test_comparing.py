@@ -268,7 +268,9 @@ def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path:
         ),
         (("check", "after", "--baseline", "before", "--slower", "all=-5%"), "not a percentage of 0 or more"),
         (("check", "after", "--baseline", "before", "--slower", "all=5%,all=6%"), "all is there twice"),
-        (("check", "after", "--baseline", "before", "--slower", "all"), "'all' is not METRIC=PERCENT"),
+        (("check", "after", "--baseline", "before", "--slower", "all"), "write 5% or latency=5%"),
+        (("check", "after", "--baseline", "before", "--slower", "all,any=5%"), "'all' is not METRIC=PERCENT"),
+        (("check", "after", "--baseline", "before", "--faster", "alle=5%"), "there is no metric 'alle'"),
         (("check", "after", "--baseline", "before", "--faster", "much"), "not a percentage of 0 or more"),
         (("check", "after", "--baseline", "last"), "there is no history"),
     ],
@@ -297,7 +299,7 @@ def test_wrong_words_get_a_sentence(
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_the_comparison_fits_the_terminal_and_cuts_nothing(tmp_path: Path, columns: int) -> None:
-    from netpipe.command.comparing import compared
+    from netpipe.command.comparing import compared_runs
     from netpipe.render.terminal.compare import print_comparison, print_differences
     from netpipe.render.terminal.gate import print_gate
 
@@ -305,14 +307,14 @@ def test_the_comparison_fits_the_terminal_and_cuts_nothing(tmp_path: Path, colum
     slow = {name: lambda size: 0.5 if size < 64 else 1.5, "tcp": same}
     before = written(made({name: same, "tcp": same}, 1), tmp_path / "before.jsonl")
     after = written(made(slow, 2), tmp_path / "after.jsonl", started="2026-11-02T10:00:00Z")
-    found = compared((before, after), (), ())
+    found = compared_runs([Run.read(one, samples=False) for one in (before, after)], (), ())
     text = io.StringIO()
     out = Console(file=text, width=columns)
     for _, different, pace in found.others:
         print_differences(out, different, pace)
     print_comparison(out, found.between, every_size=False)
     limits = {"latency": 0.05, "throughput": 0.05, "all": 0.05, "any": 0.1}
-    print_gate(out, gate(found.between, limits), (), found)
+    print_gate(out, gate(found.between, limits), (), (), found)
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     assert "…" not in text.getvalue()

@@ -72,6 +72,18 @@ def test_keys_are_the_part_of_list_that_needs_no_module(
     assert {"modules", "libraries", "patterns", "refused"} == listing.keys() - keys.keys()
 
 
+def test_a_measure_is_worse_in_one_direction_wherever_it_is_measured(listing: dict[str, Any]) -> None:
+    """`netpipe check` knows a measure by its name."""
+    worse: dict[str, str | None] = {}
+    for of in (*listing["patterns"], *listing["modules"]):
+        for measure in of["measures"]:
+            assert measure["worse"] in ("more", "less", None)
+            assert worse.setdefault(measure["name"], measure["worse"]) == measure["worse"], measure["name"]
+    expected = {"imbalance": "more", "slowdown": "more", "fraction": "less", "rate": "less", "degree": None}
+    assert {name: worse[name] for name in expected} == expected
+    assert {worse[name] for name in ("reordered", "jitter")} == {"more"}, "of udp"
+
+
 def test_keys_load_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.so").write_text("no library")
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(tmp_path))

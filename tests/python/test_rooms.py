@@ -62,7 +62,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "tuning": {"session", "launch", "libraries", "native", "render", "findings", "prediction", "profiles", "reading",
                "records", "units", "failure"},
     "command": {"session", "libraries", "native", "render", "findings", "reading", "records", "failure", "contents",
-                "streams"},
+                "streams", "units"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
             "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records",
             "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams", "remembered"},

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netpipe.command.comparing import compared
+from netpipe.command.comparing import compared_runs
 from netpipe.command.drawing import format_of
 from netpipe.command.options import pattern_option, variant_option
 from netpipe.failure import USAGE, Failure
 from netpipe.run_file import check_target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from netpipe.command.more import More
     from netpipe.reading.across.compared import Compared
+    from netpipe.records import Run
 
 
 @click.command
@@ -54,7 +58,11 @@ def command(
     if target:
         check_target(target)
         format_of(target)
-    found = compared(runs, variants, patterns)
+    from netpipe.records import Run
+
+    read = [Run.read(path, samples=False) for path in runs]
+    found = compared_runs(read, variants, patterns)
+    needed = what_it_takes(found, read)
     if target:
         _draw(found, target)
     if as_json:
@@ -62,9 +70,9 @@ def command(
 
         from netpipe.escapes import printable_json
 
-        click.echo(printable_json(msgspec.json.encode(answer(found)).decode()))
+        click.echo(printable_json(msgspec.json.encode(answer(found) | {"more": needed}).decode()))
         return
-    from netpipe.render.terminal.compare import print_comparison, print_differences
+    from netpipe.render.terminal.compare import print_commands, print_comparison, print_differences
     from netpipe.render.terminal.rows import console, print_paragraph
 
     out = console()
@@ -73,8 +81,25 @@ def command(
         print_differences(out, differences, paces)
         out.print()
     print_comparison(out, found.between, every_size)
+    if needed:
+        print_paragraph(out, "!", "yellow", needed.sentence)
+        print_commands(out, needed.commands)
     for source in found.sources:
         print_paragraph(out, "·", "dim", source)
+
+
+def what_it_takes(found: Compared, runs: Sequence[Run]) -> More | None:
+    """To tell of each curve that is undecided over all sizes whether it differs by 5 %: no difference is said where
+    that is excluded. Of more than two runs nobody asks which ones to continue.
+    """
+    from netpipe.command.more import more, of_times
+    from netpipe.reading.blocks.verdicts import ALIKE, Word
+
+    if len(runs) > 2:
+        return None
+    undecided = [one.overall for one in found.between if one.word is Word.UNDECIDED and one.overall.known]
+    paces = found.others[0][2] if found.others else ()
+    return more([of_times(times, ALIKE) for times in undecided], runs, paces)
 
 
 def _draw(found: Compared, target: Path) -> None:

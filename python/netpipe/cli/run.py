@@ -240,6 +240,7 @@ def more_text(result: Result) -> str | None:
     """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
     three launches nobody knows: how far launches lie apart is not in their intervals.
     """
+    from netpipe.reading.blocks.more import more_launches
     from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
     from netpipe.reading.curves import target_of
     from netpipe.units import span_text, width_text
@@ -253,7 +254,7 @@ def more_text(result: Result) -> str | None:
     typical = median(widths)
     if not target < typical < math.inf:
         return None
-    more = math.ceil(launches * ((typical / target) ** 2 - 1))
+    more = more_launches(launches, typical / target)
     if more * run.end.seconds / launches > MOST_MORE_S:
         more, target = 3 * launches, typical / 2
     if target > LEAST_WORTH:

@@ -5,7 +5,6 @@ have in common.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netpipe.command.options import matching
@@ -20,22 +19,12 @@ if TYPE_CHECKING:
 MOST = 6  # curves that an error lists of each run
 
 
-def compared(
-    paths: tuple[Path, ...], variants: tuple[str, ...], patterns: tuple[str, ...], conventions: bool = True
-) -> Compared:
-    """Raises NotARun, OSError, or Failure (2) where there is nothing to compare. `conventions`: may patterns that are
-    compared differ in these?
-    """
-    from netpipe.records import Run
-
-    runs = [Run.read(path, samples=False) for path in paths]
-    return compared_runs(runs, variants, patterns, conventions)
-
-
 def compared_runs(
     runs: Sequence[Run], variants: tuple[str, ...], patterns: tuple[str, ...], conventions: bool = True
 ) -> Compared:
-    """The same of runs that were read or measured already; of one, its variants against the first that is named."""
+    """Of one run its variants against the first that is named. Raises Failure (2) where there is nothing to compare.
+    `conventions`: may patterns that are compared differ in these?
+    """
     from netpipe.reading import Reading
     from netpipe.reading.across import merge
     from netpipe.reading.across.compared import Compared
@@ -66,6 +55,19 @@ def compared_runs(
         missing = tuple(() for _ in missing)  # one curve each, compared whatever their names are
     seen = {one.variant for one in found} | {merge.name_of(one.label) for one in found}
     return Compared(labels[0], others, found, missing, tuple(_sources(runs, labels, seen)))
+
+
+def worse_of_measures() -> dict[str, str | None]:
+    """Which is worse of each measure, "more" or "less", as the tables of patterns and modules say; None: neither."""
+    from netpipe import native
+
+    listing = native.list_()
+    return {
+        one["name"]: one["worse"]
+        for kind in ("patterns", "modules")
+        for of in listing[kind]
+        for one in of.get("measures", ())
+    }
 
 
 def _compared_variants(run: Run, variants: tuple[str, ...], patterns: tuple[str, ...]) -> Compared:

@@ -57,6 +57,10 @@ class Estimate(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five
         """The reciprocal; the limits change places. All three must be above 0."""
         return Estimate(1 / self.value, 1 / self.high, 1 / self.low, self.known)
 
+    def negative(self) -> Estimate:
+        """With the other sign; the limits change places."""
+        return Estimate(-self.value, -self.high, -self.low, self.known)
+
     @property
     def half_width(self) -> float:
         """Half the interval over the value, which is compared with the target. Infinite without an interval."""

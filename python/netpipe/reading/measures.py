@@ -87,7 +87,7 @@ def _merged(by_launch: Iterable[Iterable[Measure]]) -> dict[str, tuple[str, Esti
 
 
 def estimate_of(measure: Measure) -> Estimate | None:
-    """What one launch says of a measure; None where it says nothing."""
+    """What one launch says of a measure; None where it has no value, or none that can be compared."""
     if measure.median is None or not math.isfinite(measure.median):
         return None
     if measure.low is None or measure.high is None:

@@ -109,11 +109,15 @@ inline np_status start_receives(Stage& s, int peer, std::size_t bytes, np_reques
   return start_messages(s.module.irecv, s.endpoint, peer, s.incoming, bytes, requests, count);
 }
 
-// Something that a sample says beside the time of one operation.
+// Of which a measure is worse, for `netpipe check`; of neither, where it says under which conditions was measured.
+enum class Worse { more, less, neither };
+
+// Something that a sample says beside the time of one operation. A name means the same in every pattern.
 struct Measure {
   const char* name;  // lower case, with underscores: "overlap"
   const char* unit;  // "ns", "1" (a ratio), "1/s", "bytes/s"
   const char* help;  // one phrase
+  Worse worse = Worse::more;
 };
 
 // What the ranks noted of one sample: clock readings (ns) or counts, as the pattern's run() wrote them. Of a rank that

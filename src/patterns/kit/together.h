@@ -23,8 +23,8 @@ enum Note : std::size_t { began, ended, clock_error, whole, notes };
 
 inline constexpr std::array<Measure, 4> measures{{
     {"imbalance", "1", "time of the slowest rank over that of the median rank"},
-    {"start_skew", "ns", "from the agreed start to the real start of the last rank"},
-    {"clock_error", "ns", "how far the clocks of the ranks may be apart"},
+    {"start_skew", "ns", "from the agreed start to the real start of the last rank", Worse::neither},
+    {"clock_error", "ns", "how far the clocks of the ranks may be apart", Worse::neither},
     {"rank_mean", "ns", "mean over the ranks of their own times of one operation"},
 }};
 

@@ -388,13 +388,14 @@ def _many(value: Any) -> tuple[str, ...]:
 
 
 def _check_limits(where: str, given: Mapping[str, Any]) -> None:
-    from netpipe.cli import check
-    from netpipe.reading.across.gate import METRICS
+    from netpipe.cli.check import Limits
+    from netpipe.command.comparing import worse_of_measures
+    from netpipe.reading.measures import LOSS
 
     try:
-        check.slower_limits(given["slower"], tuple(METRICS))
-        if given["faster"] is not None:
-            check.percent("--faster", given["faster"])
+        limits = Limits.of(given["slower"], given["faster"])
+        if limits.measures:
+            limits.check({*worse_of_measures(), LOSS}, "patterns and layers")
     except Failure as failure:
         raise Failure(USAGE, f"{where} {failure.sentence.removeprefix('--')}") from None
 

@@ -190,41 +190,33 @@ def _check(came: Made, chosen: Chosen) -> None:
     if DOCTOR in came.part.given:
         _doctor(came, chosen)
         return
-    from netpipe.cli import check
-    from netpipe.command.comparing import compared
-    from netpipe.reading.across.gate import METRICS, Result, gate
-    from netpipe.render.terminal.gate import sentence
+    from netpipe.cli.check import Limits, checked, of_history
+    from netpipe.reading.across.gate import Result
+    from netpipe.render.terminal.gate import failures
     from netpipe.units import counted
 
     given, path = came.part.given, chosen.folder / chosen.done.files[0]
-    limits = check.slower_limits(given["slower"], tuple(METRICS))
-    faster = None if given["faster"] is None else check.percent("--faster", given["faster"])
+    limits = Limits.of(given["slower"], given["faster"])
     try:
-        file, name = check.of_history(given["baseline"], path)
+        file, name = of_history(given["baseline"], path)
     except Failure as failure:
         if given["baseline"] not in ("last", "best") or failure.exit_code != USAGE:
             raise
         came.said = f"there is no earlier run to check against: {failure.sentence.partition(';')[0]}"
         return
     try:
-        found = compared((file, path), chosen.variants, chosen.patterns, conventions=False)
+        against = checked(file, path, chosen.variants, chosen.patterns, limits, name)
     except OSError as error:
         raise Failure(USAGE, f"{file}: {error.strerror}") from None
-    results = gate(found.between, limits, faster)
-    gone = check.missing(found, chosen.variants, chosen.patterns)
-    came.code = check.exit_code(results, gone, given["strict"])
-    failed = [one for one in results if one.result in (Result.FAILED, Result.BETTER)]
-    several = len({one.pattern for one in results}) > 1
-    said = [sentence(one, several) for one in failed] + [
-        f"{one} is in the baseline, and the run has none of its sizes" for one in gone
-    ]
-    undecided = sum(one.result is Result.UNDECIDED for one in results)
-    against = f"against {name or file}"
+    came.code = against.exit_code(given["strict"])
     if came.code == GATE:
-        came.said = f"failed {against}: {'; '.join(said)}"
+        said = failures(against.metrics, against.measures, against.gone)
+        came.said = f"failed against {name or file}: {'; '.join(said)}"
     else:
+        counts = against.results()
+        undecided = counts[Result.UNDECIDED]
         rest = f", {undecided} of them cannot be told" if undecided else ""
-        came.said = f"{counted(len(results), 'metric')} checked {against}{rest}; none failed"
+        came.said = f"{counted(counts.total(), 'metric')} checked against {name or file}{rest}; none failed"
 
 
 _OF_RUN: dict[str, Callable[..., None]] = {"figure": _figure, "table": _table, "check": _check}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from netpipe.reading.blocks.verdicts import Word
@@ -43,6 +43,12 @@ def print_differences(out: Console, found: Sequence[Difference], paces: Sequence
                 "yellow",
                 f"the machine itself had another pace: {pace.name} was {was}, and is {is_}",
             )
+
+
+def print_commands(out: Console, commands: Iterable[str]) -> None:
+    """Each on a line of its own that is not broken, so that it can be copied."""
+    for one in commands:
+        out.print(f"  {one}", soft_wrap=True)
 
 
 def print_comparison(out: Console, found: Sequence[Between], every_size: bool) -> None:
