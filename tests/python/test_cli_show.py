@@ -250,7 +250,11 @@ def test_list_shows_the_options_of_a_module(netpipe: Netpipe) -> None:
 
 
 def test_list_shows_what_a_pattern_measures_and_what_all_of_them_take(netpipe: Netpipe) -> None:
-    assert re.search(r"^stream +one way, back to back\n +also gap$", strip(netpipe("list").out), re.MULTILINE)
+    assert re.search(
+        r"^stream +one way, back to back\n +also gap, fraction, degree$",
+        strip(netpipe("list").out),
+        re.MULTILINE,
+    )
     said = strip(netpipe("list", "stream").out)
     assert re.search(r"^gap +ns +between two arrivals$", said, re.MULTILINE)
     assert re.search(r"^of every pattern +values +default +what it does$", said, re.MULTILINE)
