@@ -360,7 +360,9 @@ class _Libraries:
         what = variant or module
         if module in self._named:
             named = what in failure.sentence
-            raise Failure(failure.exit_code, failure.sentence if named else f"{what}: {failure.sentence}")
+            raise type(failure)(
+                failure.exit_code, failure.sentence if named else f"{what}: {failure.sentence}"
+            )
         self.variants = [one for one in self.variants if one != what and (variant or name_of(one) != module)]
         if not any(name_of(one) == module for one in self.variants):
             self.descriptions.pop(module, None)

@@ -82,8 +82,12 @@ def all_(places: Sequence[Path] | None = None, layer: str = "*") -> list[Added]:
     return [found[name] for name in sorted(found)]
 
 
+class NotAdded(Failure):
+    """No module has this name here; on another machine one may."""
+
+
 def one(name: str) -> Added:
-    """By NAME or LAYER@NAME. Raises Failure (2) if nothing was added under it, or more than one module."""
+    """By NAME or LAYER@NAME. Raises NotAdded (2) if nothing was added under it, Failure (2) if several modules were."""
     there = all_()
     found = [each for each in there if name in (each.name, each.short)]
     if len(found) == 1:
@@ -102,7 +106,7 @@ def one(name: str) -> Added:
         if there
         else _how_to_add(name)
     )
-    raise Failure(USAGE, f"no module was added as '{name}'; {hint}")
+    raise NotAdded(USAGE, f"no module was added as '{name}'; {hint}")
 
 
 def _how_to_add(name: str) -> str:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -327,15 +327,13 @@ def planned(run: Part, site: Site, build: bool = True) -> Kernels:
         )
         return Kernels(run, plan(request, build=build))
     except Failure as failure:
-        if failure.exit_code == UNAVAILABLE or _no_library(failure, given["variants"]):
+        if failure.exit_code == UNAVAILABLE or _no_library(failure):
             return Kernels(run, None, failure.sentence)
         raise fault(run, failure) from None
 
 
-def _no_library(failure: Failure, variants: Sequence[str]) -> bool:
+def _no_library(failure: Failure) -> bool:
     """Whether it is only that the library was not added here."""
-    from netpipe.launch.variants import name_of
+    from netpipe.libraries.adding.added import NotAdded
 
-    return failure.sentence.startswith("no library") or any(
-        f"'{name_of(variant)}'" in failure.sentence and "@" in variant for variant in variants
-    )
+    return isinstance(failure, NotAdded) or failure.sentence.startswith("no library")
