@@ -182,7 +182,7 @@ def test_every_byte_arrives_with_every_pattern(netpipe: Netpipe) -> None:
     for name in computing:
         (skipped,) = done.of("skipped", pattern=name)
         assert skipped["reason"].endswith("computation takes no time on a simulated machine")
-    lacking = ("cast", "partitioned", "signal", "strided", "threads")
+    lacking = ("cast", "partitioned", "signal", "threads")
     for name in lacking:
         assert done.of("skipped", pattern=name), f"{name}: the module has no such thing"
     # A word of eight bytes is all that `atomic` works on.
