@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of a lab with a second interface that the other host does not reach: a library that takes it does not start or
-answer, the finding says so with the library's own variable, and with that it runs.
+answer, the finding says so with the library's own variable, and with that it runs. netpipe's own layers do not take it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ pytestmark = [pytest.mark.module("mpi"), pytest.mark.deep]
 BRIDGE = "docker0"
 
 
-def add_bridges(labs: Labs) -> None:  # noqa: F811
-    """As container systems make them: without ports, with one address on every host."""
+def add_bridges(labs: Labs, *, with_port: bool = False) -> None:  # noqa: F811
+    """As container systems make them, with one address on every host. With a port, as that of a container that runs,
+    they have a link; without one they have none.
+    """
     for host in ("lab1", "lab2"):
         labs.on(host, "ip", "link", "add", BRIDGE, "type", "bridge")
         labs.on(host, "ip", "address", "add", "172.17.0.1/16", "dev", BRIDGE)
         labs.on(host, "ip", "link", "set", BRIDGE, "up")
+        if with_port:
+            labs.on(host, "ip", "link", "add", "port0", "type", "veth", "peer", "name", "inside0")
+            labs.on(host, "ip", "link", "set", "port0", "master", BRIDGE, "up")
+            labs.on(host, "ip", "link", "set", "inside0", "up")
 
 
 def test_open_mpi_takes_the_bridge_of_a_container_system_until_it_is_told_another(
@@ -52,3 +58,25 @@ def test_open_mpi_takes_the_bridge_of_a_container_system_until_it_is_told_anothe
     records = [json.loads(line) for line in (labs.folder / "told.jsonl").read_text().splitlines()]
     points = [one for one in records if one["type"] == "point"]
     assert [one["variant"] for one in points] == [f"{plain},env=OMPI_MCA_btl_tcp_if_include=eth0"]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param("ucx:tls=tcp", marks=pytest.mark.module("ucx")),
+        pytest.param("libfabric", marks=pytest.mark.module("libfabric")),
+    ],
+)
+def test_a_layer_of_netpipe_takes_the_interface_by_which_the_hosts_met(labs: Labs, layer: str) -> None:  # noqa: F811
+    """Both libraries would choose among all interfaces: why the rule says nothing of them over TCP."""
+    made = labs.up()
+    add_bridges(labs, with_port=True)
+    assert labs.on("lab1", "cat", f"/sys/class/net/{BRIDGE}/operstate") == "up\n"
+    done = labs.measure(layer, "--sizes", "8,65536", "--budget", "0.3", "--launches", "1", "--verify")
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 2
+    (opened,) = done.of("variant")
+    for rank, host in zip(opened["ranks"], made["hosts"], strict=True):
+        said = " ".join(rank["settings"].values())
+        assert host["address"] in said
+        assert "172.17." not in said

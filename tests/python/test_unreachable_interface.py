@@ -28,9 +28,12 @@ def run(
     below: str | None = None,
     env: str | None = "",
     transport: str = "auto",
+    rdma: tuple[str, ...] = (),
+    also: dict[str, str] | None = None,
 ) -> Run:
-    """`version`: of a variant that was opened before it failed."""
-    facts = {"network": {"interfaces": list(interfaces)}}
+    """`version`: of a variant that was opened before it failed. `also`: more of its options."""
+    devices = [{"name": name} for name in rdma]
+    facts = {"network": {"interfaces": list(interfaces), "rdma_devices": devices}}
     where = [Rank(rank=n, host=f"node{17 + n}") for n in range(2)]
     opened = (
         [Variant(variant=module, module=module, version=version, below=below, ranks=where)] if version else []
@@ -38,7 +41,7 @@ def run(
     failed = Error(variant=module, size_bytes=size, code=code, message=message)
     made = examples.run(Environment(host="node17", facts=facts), failed)
     made.variants[:] = opened
-    options = {"transport": transport} | ({} if env is None else {"env": env})
+    options = {"transport": transport} | ({} if env is None else {"env": env}) | (also or {})
     for plan in made.plans:
         plan.variants[:] = [PlannedVariant(variant=module, module=module, options=options)]
         plan.sizes[:] = [8, 4096]
@@ -120,6 +123,46 @@ def test_variables_that_were_given_stay_in_the_experiment() -> None:
 def test_a_layer_without_the_option_for_variables_has_no_experiment() -> None:
     (one,) = found(run(ETH, DOCKER, module="shmem@openmpi", env=None))
     assert one.experiment is None
+
+
+def test_nccl_chooses_its_interface_itself_and_is_told_by_its_own_variable() -> None:
+    said = "nccl: ncclCommInitRank did not return in time on rank 0 of 2"
+    (one,) = found(run(ETH, DOCKER, module="nccl", message=said, env=None))
+    assert "such as eth0: NCCL_SOCKET_IFNAME=eth0 in the environment of every rank (NCCL)" in one.remedy
+    assert one.experiment is None, "the module has no option for it"
+    assert not found(run(ETH, module="nccl", message=said, env=None))
+
+
+def test_ucx_may_take_an_rdma_device_though_netpipe_names_its_interface_for_tcp() -> None:
+    made = run(ETH, DOCKER, module="ucx", message=SLOW, env=None, rdma=("mlx5_0",), size=4096)
+    (one,) = found(made)
+    assert "node17 has 3 interfaces: eth0, docker0 and mlx5_0." in one.what
+    assert "devices that are not TCP's" in one.cause
+    assert "such as eth0: devices=eth0 (UCX: UCX_NET_DEVICES=eth0)" in one.remedy
+    assert one.experiment == ("netpipe run ucx:devices=eth0 --sizes 4096 --hosts node17,node18 --timeout 9")
+
+
+def of_ucx(rdma: tuple[str, ...] = ("mlx5_0",), **options: str) -> Run:
+    return run(ETH, DOCKER, module="ucx", message=SLOW, env=None, rdma=rdma, also=options)
+
+
+def test_ucx_with_tcp_among_its_transports_may_take_the_interface_all_the_same() -> None:
+    assert found(of_ucx(tls="rc+tcp"))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        of_ucx(rdma=()),  # over TCP it has the interface by which the ranks met
+        of_ucx(devices="mlx5_0:1"),
+        of_ucx(set="MAX_RNDV_RAILS=1+NET_DEVICES=eth0"),
+        of_ucx(tls="rc"),  # an interface for TCP is no remedy
+        run(ETH, DOCKER, module="libfabric", message=SLOW, env=None, rdma=("mlx5_0",)),
+        run(ETH, DOCKER, module="zmq", message=SLOW, env=None),
+    ],
+)
+def test_a_layer_that_has_no_choice_or_was_told_took_no_other_interface(made: Run) -> None:
+    assert not found(made)
 
 
 @pytest.mark.parametrize(

@@ -8,57 +8,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from netpipe.findings import WARNING, Finding, Quantity, examples, rule
-from netpipe.findings.curves import ENV, variables_added
+from netpipe.findings.curves import ENV, variables_added, with_setting
 from netpipe.findings.experiments import words
 from netpipe.findings.library import assignments, library_named, library_of
 from netpipe.libraries import Family
-from netpipe.libraries.settings import INTERFACE, OFI, TCP, UCX, Setting
+from netpipe.libraries.settings import INTERFACE, NCCL_INTERFACE, OFI, TCP, UCX, Setting, of_ucx
 from netpipe.reading import Reading
 from netpipe.records import Environment, Error, PlannedVariant, Run, Variant
 from netpipe.units import counted, listed
 
 FAILED = 4  # the code of an error of what was measured, not of what is missing here
-# What the worker says of a library at its deadline (opening.cpp, visit.cpp, launched_workers.cpp), and libraries of a
-# peer that they do not reach. "a rank did not return in time" is of netpipe itself, on a busy machine.
+# What the worker says of a library at its deadline (opening.cpp, visit.cpp, launched_workers.cpp, nccl.cpp), and
+# libraries of a peer that they do not reach. "a rank did not return in time" is of netpipe itself, on a busy machine.
 SILENCE = re.compile(
-    r"the module did not return|did not complete within|processes joined within|timed? ?out|unreachable|no route"
-    r"|unable to (?:reach|connect)|cannot (?:be )?reach|could not connect|connect(?:ion)? (?:\S+ )?(?:failed|refused)",
+    r"the module did not return|ncclCommInitRank did not return|did not complete within|processes joined within"
+    r"|timed? ?out|unreachable|no route|unable to (?:reach|connect)|cannot (?:be )?reach|could not connect"
+    r"|connect(?:ion)? (?:\S+ )?(?:failed|refused)",
     re.IGNORECASE,
 )
 LOOPBACK = "lo"
 DOWN, BRIDGE = "down", "bridge"
+RDMA = "RDMA device"  # in place of a driver
+MODULE_NCCL, MODULE_UCX = "nccl", "ucx"
+DEVICES, TRANSPORTS, SET = "devices", "tls", "set"  # options of the module ucx
+AN_INTERFACE = (
+    "A library takes interfaces that are up, also one that the other host does not reach, such as the bridge of a "
+    "container system (docker0), which has the same address on every host."
+)
+A_DEVICE = (
+    "netpipe leaves UCX of the TCP devices only the interface by which the ranks met, and all devices that are not "
+    "TCP's: UCX may take one that is not in the network of the other host."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """What chose the interface of a variant that failed: a library, or a layer of netpipe that leaves it the choice."""
+
+    said: str  # the setting that names the interface; empty: it is not known
+    told: bool  # the run has named it
+    remedied: str | None  # the variant with that setting; None: its module has no option for it
+    own: str = ""  # what the library has to say besides
+    cause: str = AN_INTERFACE
 
 
 @rule("unreachable-interface", "An interface that may not reach the other host")
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a library did not start or answer between hosts, was not told which interface to take, and a host
-    recorded several. One finding for each variant.
+    recorded several. One finding for each variant. netpipe's own layers take the interface by which the ranks met. Two
+    of them leave a choice to their library: nccl always, and ucx where a host has an RDMA device.
     """
     planned = {one.variant: one for plan in reading.run.plans for one in plan.variants}
     opened = {one.variant: one for one in reading.run.variants}
-    several = {one.host: found for one in reading.run.environments if len(found := interfaces(one)) > 1}
     argv = reading.run.header.argv if reading.run.header else []
     failed: dict[str, Error] = {}
     for error in reading.run.errors:
         if error.variant in planned and error.code == FAILED and SILENCE.search(error.message):
             failed.setdefault(error.variant or "", error)
-    for name, error in failed.items() if several else ():
+    for name, error in failed.items():
         of, at = planned[name], opened.get(name)
-        library = library_of(reading, name) or library_named(of.module)
-        if "@" not in of.module or library is None or library.simulates or not _between_hosts(at, argv):
+        several = _several(reading, of.module)
+        if not several or not _between_hosts(at, argv):
             continue
         device, known = _device(reading, several)
-        variables = _variables(library, of, at, device)
-        if any(variable in of.options.get(ENV, "") for variable in variables):
+        chooser = _chooser(reading, of, at, device)
+        if chooser is None or chooser.told:
             continue
         host, names = next(iter(several.items()))
         such = device if known else f"such as {device}"
-        told = (
-            f": {assignments(variables)} ({library.title})" if variables else ", by the library's own setting"
-        )
-        own = library.remedies.get("unreachable-interface", "")
+        told = f": {chooser.said}" if chooser.said else ", by the library's own setting"
         yield Finding(
             severity=WARNING,
             variant=name,
@@ -66,15 +87,50 @@ def judge(reading: Reading) -> Iterator[Finding]:
             size_bytes=error.size_bytes,
             host=host,
             what=f"{name} did not start or answer between hosts, and {host} has {counted(len(names), 'interface')}: "
-            f"{listed(names)}. It was not told which one to take.",
+            f"{listed(names)}. The run did not tell it which one to take.",
             evidence={"interfaces": Quantity(len(names), "interfaces")},
             certainty="Possible, and not shown: the record has the failure and the interfaces, but not which of them "
             "the library took. If that is the cause, the experiment does not fail.",
-            cause="A library takes interfaces that are up, also one that the other host does not reach, such as the "
-            "bridge of a container system (docker0), which has the same address on every host.",
-            remedy=f"name the interface that reaches the other host, {such}{told}{f'; {own}' if own else ''}",
-            experiment=_experiment(reading, of, error, variables, argv),
+            cause=chooser.cause,
+            remedy=f"name the interface that reaches the other host, {such}{told}"
+            f"{f'; {chooser.own}' if chooser.own else ''}",
+            experiment=_experiment(reading, chooser, error, argv),
         )
+
+
+def _several(reading: Reading, module: str) -> Mapping[str | None, Mapping[str, str]]:
+    """The hosts on which a layer has a choice, with what it can choose among."""
+    found = {one.host: interfaces(one) for one in reading.run.environments}
+    if module == MODULE_UCX:
+        rdma = {one.host: _rdma_devices(one) for one in reading.run.environments}
+        found = {host: {**names, **rdma[host]} for host, names in found.items() if rdma[host]}
+    return {host: names for host, names in found.items() if len(names) > 1}
+
+
+def _chooser(reading: Reading, of: PlannedVariant, at: Variant | None, device: str) -> Chooser | None:
+    """None: it takes the interface by which the ranks met, or one that is not known here."""
+    if of.module == MODULE_NCCL:
+        said = f"{NCCL_INTERFACE}={device} in the environment of every rank (NCCL)"
+        return Chooser(said, False, None)
+    if of.module == MODULE_UCX:
+        transports = of.options.get(TRANSPORTS, "")
+        if transports and "tcp" not in transports and "all" not in transports:
+            return None  # it would not take the interface that is named here
+        own = assignments(of_ucx(Setting(INTERFACE, device, "", None)))
+        told = bool(of.options.get(DEVICES)) or "NET_DEVICES" in of.options.get(SET, "")
+        remedied = with_setting(of.variant, DEVICES, device)
+        return Chooser(f"{DEVICES}={device} (UCX: {own})", told, remedied, cause=A_DEVICE)
+    library = library_of(reading, of.variant) or library_named(of.module)
+    if "@" not in of.module or library is None or library.simulates:
+        return None
+    variables = _variables(library, of, at, device)
+    env = of.options.get(ENV)
+    return Chooser(
+        f"{assignments(variables)} ({library.title})" if variables else "",
+        any(variable in (env or "") for variable in variables),
+        variables_added(of.variant, env, variables) if variables and env is not None else None,
+        library.remedies.get("unreachable-interface", ""),
+    )
 
 
 def interfaces(one: Environment) -> dict[str, str]:
@@ -88,6 +144,16 @@ def interfaces(one: Environment) -> dict[str, str]:
         for each in (found if isinstance(found, list) else ())
         if isinstance(each, dict) and each.get("name") not in (None, LOOPBACK)
         if each.get("state") != DOWN or each.get("driver") == BRIDGE
+    }
+
+
+def _rdma_devices(one: Environment) -> dict[str, str]:
+    network = one.facts.get("network")
+    found = network.get("rdma_devices") if isinstance(network, dict) else None
+    return {
+        str(each["name"]): RDMA
+        for each in (found if isinstance(found, list) else ())
+        if isinstance(each, dict) and each.get("name") is not None
     }
 
 
@@ -129,17 +195,14 @@ def _variables(library: Family, of: PlannedVariant, opened: Variant | None, devi
     return library.settings(Setting(INTERFACE, device, version or library.title, below))
 
 
-def _experiment(
-    reading: Reading, of: PlannedVariant, error: Error, variables: Mapping[str, str], argv: Sequence[str]
-) -> str | None:
-    """The same variant alone with them, at the size where it failed, else at the smallest."""
+def _experiment(reading: Reading, chooser: Chooser, error: Error, argv: Sequence[str]) -> str | None:
+    """The variant with the setting alone, at the size where it failed, else at the smallest."""
+    if chooser.remedied is None:
+        return None
     sizes = [size for plan in reading.run.plans for size in plan.sizes]
     size = error.size_bytes if error.size_bytes is not None else min(sizes, default=8)
-    if not variables or ENV not in of.options:
-        return None
-    told = variables_added(of.variant, of.options[ENV], variables)
     patterns = [pattern for plan in reading.run.plans for pattern in plan.patterns]
-    return words.alone(told, error.pattern or next(iter(patterns), "pingpong"), size, argv)
+    return words.alone(chooser.remedied, error.pattern or next(iter(patterns), "pingpong"), size, argv)
 
 
 def _run(names: Sequence[str]) -> Run:

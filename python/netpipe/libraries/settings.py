@@ -51,6 +51,7 @@ class Setting:
 
 # Of libfabric's provider tcp, whichever library stands on it.
 OFI_INTERFACE = "FI_TCP_IFACE"
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 
 
 def of_ucx(one: Setting) -> Mapping[str, str]:
