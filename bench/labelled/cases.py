@@ -446,6 +446,9 @@ def between(name: str, lab: tuple[str, ...], *curves: Labelled, text: str = "8,1
     return Case(name, curves, sizes(text), lab=lab, allows=("sleeps",))
 
 
+BY_LOSS, BY_ESTIMATE = "tcp:congestion=cubic", "tcp:congestion=bbr"
+LOSSY = ("--rate", "1g", "--delay", "2ms", "--loss", "1%")
+
 LINKS = (
     between(
         "link-100m",
@@ -467,11 +470,35 @@ LINKS = (
     # A connection that loses packets waits for each of them; of four, one does.
     between(
         "link-lossy",
-        ("--rate", "1g", "--delay", "2ms", "--loss", "1%"),
-        *wrong("one-flow", "tcp:congestion=cubic,streams=4", "tcp:congestion=cubic", pattern="stream"),
-        *clean("tcp:congestion=cubic,streams=4", pattern="stream"),
+        LOSSY,
+        Labelled(
+            BY_LOSS,
+            ("one-flow",),
+            "stream",
+            f"{BY_LOSS},streams=4",
+            allows=(
+                "unfit-congestion-control",
+            ),  # the other remedy, where the gain of this one is not certain
+        ),
+        *clean(f"{BY_LOSS},streams=4", pattern="stream"),
         text="64k,256k",
     ),
+    # The losses do not come from a full link: CUBIC makes its window smaller at each of them, and BBR does not.
+    between(
+        "link-unfit",
+        LOSSY,
+        *wrong("unfit-congestion-control", BY_ESTIMATE, BY_LOSS, pattern="stream"),
+        *clean(BY_ESTIMATE, pattern="stream"),
+        text="64k,256k",
+    ),
+    # Nobody measured another one: what TCP counted has to do.
+    between(
+        "link-unfit-alone",
+        LOSSY,
+        *wrong("unfit-congestion-control", None, BY_LOSS, pattern="stream"),
+        text="64k,256k",
+    ),
+    between("link-long", LOSSY[:4], *clean(BY_LOSS, pattern="stream"), text="64k,256k"),
     between(
         "link-losing",
         ("--loss", "5%"),

@@ -25,19 +25,14 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the run has a variant with more connections, else the same, that is certainly 10 % faster from
     64 KiB on. Of several the one that gains most.
     """
-    pairs = [(one, more) for one in opened(reading) if (more := list(_with_more(reading, one)))]
-    if not pairs:
+    single = [one for one in opened(reading) if any(_with_more(reading, one))]
+    if not single:
         raise CannotJudge("no layer was measured with one connection and with several")
-    for one, more in pairs:
-        best: tuple[int, Estimate, Confirm] | None = None
-        for other in more:
-            confirm = Confirm(one.curve.variant, other, one.curve.pattern, [])
-            found = beside(reading, confirm, LEAST_BYTES)
-            if found and found[1].low > FASTER and (best is None or found[1].low > best[1].low):
-                best = (*found, confirm)
-        if best is None:
+    for one in single:
+        found = faster_with_more(reading, one)
+        if found is None:
             continue
-        size, times, pair = best
+        size, times, pair = found
         confirm = Confirm(pair.variant, pair.remedied, pair.pattern, [size])
         yield Finding(
             severity=WARNING,
@@ -53,6 +48,19 @@ def judge(reading: Reading) -> Iterator[Finding]:
             gain=quantity(times, "1"),
             confirm=confirm,
         )
+
+
+def faster_with_more(reading: Reading, one: Opened) -> tuple[int, Estimate, Confirm] | None:
+    """The variant of the run that is certainly faster than this one by more connections, of several the one that gains
+    most: the size where, how many times as fast, and the two variants. None: there is none.
+    """
+    best: tuple[int, Estimate, Confirm] | None = None
+    for other in _with_more(reading, one):
+        confirm = Confirm(one.curve.variant, other, one.curve.pattern, [])
+        found = beside(reading, confirm, LEAST_BYTES)
+        if found and found[1].low > FASTER and (best is None or found[1].low > best[1].low):
+            best = (*found, confirm)
+    return best
 
 
 def _with_more(reading: Reading, one: Opened) -> Iterator[str]:
