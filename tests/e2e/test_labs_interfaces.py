@@ -80,3 +80,21 @@ def test_a_layer_of_netpipe_takes_the_interface_by_which_the_hosts_met(labs: Lab
         said = " ".join(rank["settings"].values())
         assert host["address"] in said
         assert "172.17." not in said
+
+
+@pytest.mark.module("ucx")
+def test_ucx_takes_the_bridge_where_it_may_take_all_devices_until_it_is_told_one(labs: Labs) -> None:  # noqa: F811
+    labs.up()
+    add_bridges(labs, with_port=True)
+    done = labs.measure("ucx:tls=tcp,devices=all", "--sizes", "8", "--budget", "0.3", "--launches", "1")
+    assert done.code == 3, done.said
+    code, out, err = labs.call("explain", "run.jsonl", "--json")
+    assert code == 0, err
+    (found,) = [one for one in json.loads(out) if one["rule"] == "unreachable-interface"]
+    assert BRIDGE in found["what"]
+    assert "devices=eth0 (UCX: UCX_NET_DEVICES=eth0)" in found["remedy"]
+    told = [*COMMAND, *shlex.split(found["experiment"].removeprefix("netpipe "))]
+    code, out, err = labs.call(
+        "lab", "exec", "lab1", "--", *told, "--budget", "0.3", "-o", "told.jsonl", limit_s=200
+    )
+    assert code == 0, out + err

@@ -146,6 +146,22 @@ def of_ucx(rdma: tuple[str, ...] = ("mlx5_0",), **options: str) -> Run:
     return run(ETH, DOCKER, module="ucx", message=SLOW, env=None, rdma=rdma, also=options)
 
 
+NO_WAY = (
+    "rank 0 on lab1: module ucx, connecting: ucx: no way from rank 0 to rank 1 over {} (Destination is unreachable); "
+    "UCX says: connect(fd=15, dest_addr=172.17.0.1:48761) failed: Connection refused"
+)
+
+
+def test_ucx_that_was_given_all_devices_is_told_to_take_one() -> None:
+    """By devices=all, or by a variable of the user's environment: its message names them."""
+    for options in ({"devices": "all"}, {"devices": ""}):
+        said = NO_WAY.format("tcp/docker0, tcp/lo, tcp/eth0")
+        (one,) = found(run(ETH, DOCKER, module="ucx", message=said, code=3, env=None, also=options))
+        assert "docker0" in one.cause
+        assert "such as eth0: devices=eth0 (UCX: UCX_NET_DEVICES=eth0)" in one.remedy
+        assert one.experiment == "netpipe run ucx:devices=eth0 --sizes 8 --hosts node17,node18 --timeout 9"
+
+
 def test_ucx_with_tcp_among_its_transports_may_take_the_interface_all_the_same() -> None:
     assert found(of_ucx(tls="rc+tcp"))
 
@@ -156,6 +172,7 @@ def test_ucx_with_tcp_among_its_transports_may_take_the_interface_all_the_same()
         of_ucx(rdma=()),  # over TCP it has the interface by which the ranks met
         of_ucx(devices="mlx5_0:1"),
         of_ucx(set="MAX_RNDV_RAILS=1+NET_DEVICES=eth0"),
+        run(ETH, DOCKER, module="ucx", message=NO_WAY.format("tcp/lo, tcp/eth0"), code=3, env=None),
         of_ucx(tls="rc"),  # an interface for TCP is no remedy
         run(ETH, DOCKER, module="libfabric", message=SLOW, env=None, rdma=("mlx5_0",)),
         run(ETH, DOCKER, module="zmq", message=SLOW, env=None),

@@ -29,11 +29,13 @@ SILENCE = re.compile(
     r"|connect(?:ion)? (?:\S+ )?(?:failed|refused)",
     re.IGNORECASE,
 )
+# Of the module ucx: none of these devices, each with its transport, leads to the other rank (ucx.cpp).
+NO_WAY = re.compile(r"no way from rank \d+ to rank \d+ over ([^()]*)")
 LOOPBACK = "lo"
 DOWN, BRIDGE = "down", "bridge"
 RDMA = "RDMA device"  # in place of a driver
 MODULE_NCCL, MODULE_UCX = "nccl", "ucx"
-DEVICES, TRANSPORTS, SET = "devices", "tls", "set"  # options of the module ucx
+DEVICES, TRANSPORTS, SET, ALL = "devices", "tls", "set", "all"  # options of the module ucx, and a value
 AN_INTERFACE = (
     "A library takes interfaces that are up, also one that the other host does not reach, such as the bridge of a "
     "container system (docker0), which has the same address on every host."
@@ -59,14 +61,17 @@ class Chooser:
 def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where a library did not start or answer between hosts, was not told which interface to take, and a host
     recorded several. One finding for each variant. netpipe's own layers take the interface by which the ranks met. Two
-    of them leave a choice to their library: nccl always, and ucx where a host has an RDMA device.
+    of them leave a choice to their library: nccl always, and ucx where a host has an RDMA device, or where it was
+    given other devices, as by a variable of the user's environment.
     """
     planned = {one.variant: one for plan in reading.run.plans for one in plan.variants}
     opened = {one.variant: one for one in reading.run.variants}
     argv = reading.run.header.argv if reading.run.header else []
     failed: dict[str, Error] = {}
     for error in reading.run.errors:
-        if error.variant in planned and error.code == FAILED and SILENCE.search(error.message):
+        if error.variant in planned and (
+            (error.code == FAILED and SILENCE.search(error.message)) or NO_WAY.search(error.message)
+        ):
             failed.setdefault(error.variant or "", error)
     for name, error in failed.items():
         of, at = planned[name], opened.get(name)
@@ -74,7 +79,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         if not several or not _between_hosts(at, argv):
             continue
         device, known = _device(reading, several)
-        chooser = _chooser(reading, of, at, device)
+        chooser = _chooser(reading, of, at, device, error.message)
         if chooser is None or chooser.told:
             continue
         host, names = next(iter(several.items()))
@@ -99,27 +104,33 @@ def judge(reading: Reading) -> Iterator[Finding]:
 
 
 def _several(reading: Reading, module: str) -> Mapping[str | None, Mapping[str, str]]:
-    """The hosts on which a layer has a choice, with what it can choose among."""
-    found = {one.host: interfaces(one) for one in reading.run.environments}
-    if module == MODULE_UCX:
-        rdma = {one.host: _rdma_devices(one) for one in reading.run.environments}
-        found = {host: {**names, **rdma[host]} for host, names in found.items() if rdma[host]}
+    """The hosts on which there is a choice, with what there is to choose among."""
+    found = {
+        one.host: interfaces(one) | (_rdma_devices(one) if module == MODULE_UCX else {})
+        for one in reading.run.environments
+    }
     return {host: names for host, names in found.items() if len(names) > 1}
 
 
-def _chooser(reading: Reading, of: PlannedVariant, at: Variant | None, device: str) -> Chooser | None:
+def _chooser(
+    reading: Reading, of: PlannedVariant, at: Variant | None, device: str, said_failing: str
+) -> Chooser | None:
     """None: it takes the interface by which the ranks met, or one that is not known here."""
     if of.module == MODULE_NCCL:
         said = f"{NCCL_INTERFACE}={device} in the environment of every rank (NCCL)"
         return Chooser(said, False, None)
     if of.module == MODULE_UCX:
-        transports = of.options.get(TRANSPORTS, "")
-        if transports and "tcp" not in transports and "all" not in transports:
+        transports, devices = of.options.get(TRANSPORTS, ""), of.options.get(DEVICES, "")
+        given = len(_devices_given(said_failing)) > 1
+        if not given and not any(_rdma_devices(one) for one in reading.run.environments):
+            return None
+        if transports and "tcp" not in transports and ALL not in transports:
             return None  # it would not take the interface that is named here
         own = assignments(of_ucx(Setting(INTERFACE, device, "", None)))
-        told = bool(of.options.get(DEVICES)) or "NET_DEVICES" in of.options.get(SET, "")
+        told = devices not in ("", ALL) or "NET_DEVICES" in of.options.get(SET, "")
         remedied = with_setting(of.variant, DEVICES, device)
-        return Chooser(f"{DEVICES}={device} (UCX: {own})", told, remedied, cause=A_DEVICE)
+        cause = AN_INTERFACE if given else A_DEVICE
+        return Chooser(f"{DEVICES}={device} (UCX: {own})", told, remedied, cause=cause)
     library = library_of(reading, of.variant) or library_named(of.module)
     if "@" not in of.module or library is None or library.simulates:
         return None
@@ -145,6 +156,13 @@ def interfaces(one: Environment) -> dict[str, str]:
         if isinstance(each, dict) and each.get("name") not in (None, LOOPBACK)
         if each.get("state") != DOWN or each.get("driver") == BRIDGE
     }
+
+
+def _devices_given(message: str) -> frozenset[str]:
+    """The devices that UCX was given, as far as the module's message names them: tcp/eth0, rc_mlx5/mlx5_0:1."""
+    found = NO_WAY.search(message)
+    named = found[1].split(", ") if found else []
+    return frozenset(one.partition("/")[2].strip() for one in named) - {"", LOOPBACK}
 
 
 def _rdma_devices(one: Environment) -> dict[str, str]:
