@@ -363,7 +363,8 @@ typedef struct np_one_sided {
                            const np_strided* shape);
   /* What carries this operation out; NULL: the layer does not have it. Asked outside the timed region. */
   np_atomic_call (*atomic)(np_endpoint* endpoint, np_atomic what);
-  /* Adds count doubles at source to those at the target; done after fence or flush. */
+  /* Adds count doubles at source to those at the target; done after fence or flush. A count of 0 adds nothing and only
+   * says whether there can be any with these settings: all ranks ask so before the first one. */
   np_status (*accumulate)(np_endpoint* endpoint, int peer, const double* source, const np_region* target, size_t offset,
                           size_t count);
   /* count times put, or get, and flush, in one call: the i-th between near + i * near_stride and
@@ -372,6 +373,12 @@ typedef struct np_one_sided {
                         const np_region* target, size_t offset, size_t far_stride, size_t bytes, size_t count);
   np_status (*get_each)(np_endpoint* endpoint, int peer, void* target, size_t near_stride, const np_region* source,
                         size_t offset, size_t far_stride, size_t bytes, size_t count);
+  /* As accumulate, and stores at result the count doubles that were at the target before. Each double by itself is
+   * fetched and added to in one step. The result is there after fence or flush; it overlaps neither source nor target.
+   * A count of 0 moves nothing and only says whether there can be any with these settings: all ranks ask so before the
+   * first one. */
+  np_status (*fetch_accumulate)(np_endpoint* endpoint, int peer, const double* source, double* result,
+                                const np_region* target, size_t offset, size_t count);
 } np_one_sided;
 
 /* ---------------------------------------------------------------------------------------------- collectives */

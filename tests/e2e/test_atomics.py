@@ -134,13 +134,16 @@ def test_numbers_are_added_and_the_sums_are_checked(measure: Runner) -> None:
         "pattern accumulate",
         "pattern accumulate:in_flight=8",
         "pattern accumulate:sync=fence",
+        "pattern accumulate:fetch=yes",
+        "pattern accumulate:in_flight=8,fetch=yes",
+        "pattern accumulate:sync=fence,fetch=yes",
         "schedule list",
         "sizes 8,4096,65536",
         "verify yes",
         "budget 0.05",
     )
     assert done.code == 0, done.said
-    assert len(done.of("point")) == 9
+    assert len(done.of("point")) == 18
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 

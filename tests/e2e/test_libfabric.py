@@ -357,10 +357,12 @@ def test_atomics_where_the_provider_has_them(measure: Runner) -> None:
 @pytest.mark.parametrize("provider", ["shm", pytest.param("tcp;ofi_rxm", marks=deep)])
 def test_sums_are_right_with_many_in_flight(measure: Runner, provider: str) -> None:
     needs_provider(measure, provider)
-    patterns = ("accumulate:in_flight=16", "accumulate:sync=fence")
+    patterns = ("accumulate:in_flight=16", "accumulate:sync=fence", "accumulate:fetch=yes")
     lines = [f"pattern {pattern}" for pattern in patterns]
     done = measure(f"variant libfabric:provider={provider}", *lines, "sizes 8,2048,65536", *QUICK)
     assert_verified(done, 6)
+    (skipped,) = done.of("skipped")
+    assert "needs fetch_accumulate, which module libfabric lacks; fetch=no does not" in skipped["reason"]
 
 
 @pytest.mark.skipif(not has_pattern("signal"), reason="there is no pattern signal")

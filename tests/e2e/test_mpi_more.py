@@ -15,7 +15,8 @@ from shims import shim
 pytestmark = pytest.mark.module("mpi")
 
 WORDS = ("atomic", *(f"atomic:op={op}" for op in ("add", "swap", "compare_swap", "fetch", "set")))
-SUMS = ("accumulate", "accumulate:in_flight=8", "signal")
+FETCHING = ("accumulate:fetch=yes", "accumulate:in_flight=8,fetch=yes", "accumulate:sync=fence,fetch=yes")
+SUMS = ("accumulate", "accumulate:in_flight=8", *FETCHING, "signal")
 EXCHANGES = ("ring", "exchange", "random", "random:traffic=both")
 
 
@@ -62,7 +63,7 @@ def test_any_window_has_words_and_signals(netpipe: Netpipe, with_mpis: Mpis, win
     )
     assert done.code == 0, done.said
     assert not done.of("skipped")
-    assert len(done.of("point")) == len(variants) * 8
+    assert len(done.of("point")) == len(variants) * (2 + 2 * len(SUMS))  # a word has no size
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
@@ -74,7 +75,7 @@ def test_what_completes_and_what_fetches_can_be_chosen(
     with_mpis.need("mpich")
     done = netpipe(
         f"mpi@mpich:{settings}",
-        *patterns("atomic", "put", "put:in_flight=8", "get", "accumulate"),
+        *patterns("atomic", "put", "put:in_flight=8", "get", "accumulate", "accumulate:fetch=yes"),
         "--verify",
         "--sizes",
         "8,4096",
@@ -83,7 +84,7 @@ def test_what_completes_and_what_fetches_can_be_chosen(
     )
     assert done.code == 0, done.said
     assert not done.of("skipped")
-    assert len(done.of("point")) == 9
+    assert len(done.of("point")) == 11
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
 
 
@@ -125,6 +126,8 @@ REFUSED = {
     ("atomics=get_accumulate", "atomic:op=compare_swap"): "has op=fetch_add, swap and fetch",
     ("type=vector", "atomic"): "on whole numbers, and not on a derived datatype",
     ("type=vector", "accumulate"): "on whole numbers, and not on a derived datatype",
+    ("type=vector", "accumulate:fetch=yes"): "on whole numbers, and not on a derived datatype",
+    ("flush=all", "accumulate:sync=fence,fetch=yes"): "flush=all: this pattern fences and does not flush",
     ("flush=all", "pingpong"): "does not obey flush=all of module mpi@mpich",
     ("op=put", "signal"): "does not obey op=put of module mpi@mpich",
 }
@@ -154,6 +157,7 @@ def test_four_ranks_exchange_and_meet_at_one_word(netpipe: Netpipe, with_mpis: M
     done = netpipe(
         f"mpi@{library}",
         *patterns("atomic:op=add", "atomic:op=compare_swap,target=own", "signal", "halo", "exchange", "ring"),
+        *patterns("accumulate:fetch=yes"),
         "--ranks",
         "4",
         "--verify",
@@ -164,7 +168,7 @@ def test_four_ranks_exchange_and_meet_at_one_word(netpipe: Netpipe, with_mpis: M
     )
     assert done.code == 0, done.said
     assert not done.of("skipped")
-    assert len(done.of("point")) == 6
+    assert len(done.of("point")) == 7
     assert all(point["verified_bytes"] > 0 for point in done.of("point"))
     for point in done.of("point", pattern="halo"):
         assert [cell["rank"] for cell in point["cells"]] == [0, 1, 2, 3]
@@ -188,18 +192,39 @@ def test_a_ring_makes_one_call_for_both_messages(
     (added,) = with_mpis.need(library)
     assert added.compiler is not None
     noted = tmp_path / "noted"
-    notes = shim(added.compiler, "notes_sendrecv.c", tmp_path / "notes.so", f'-DNOTED="{noted}"')
+    notes = shim(added.compiler, "notes_calls.c", tmp_path / "notes.so", f'-DNOTED="{noted}"')
     monkeypatch.setenv("LD_PRELOAD", str(notes))
     sizes, variants = (0, 4097), (f"mpi@{library}", f"mpi@{library}:type=vector,ranks=2")
     few = ("--sizes", ",".join(map(str, sizes)), "--budget", "0.1")
     done = netpipe(*variants, *patterns("ring:call=sendrecv"), "--ranks", "3", "--verify", *few)
     assert done.code == 0, done.said
-    assert noted.exists(), "MPI_Sendrecv was called"
+    assert noted.with_suffix(".MPI_Sendrecv").exists()
     assert done.of("skipped") == []
     assert {(p["variant"], p["size_bytes"]) for p in done.of("point", pattern="ring:call=sendrecv")} == {
         (variant, size) for variant in variants for size in sizes
     }
     assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"] > 0)
+
+
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_a_sum_that_fetches_is_one_call(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    """And one that does not is another: a get and a sum would bring the same numbers."""
+    (added,) = with_mpis.need(library)
+    assert added.compiler is not None
+    for pattern, call in (("accumulate", "MPI_Accumulate"), ("accumulate:fetch=yes", "MPI_Get_accumulate")):
+        folder = tmp_path / call
+        folder.mkdir()
+        noted = folder / "noted"
+        notes = shim(added.compiler, "notes_calls.c", folder / "notes.so", f'-DNOTED="{noted}"')
+        monkeypatch.setenv("LD_PRELOAD", str(notes))
+        done = netpipe(
+            f"mpi@{library}", *patterns(pattern), "--sizes", "8,4096", "--verify", "--budget", "0.05"
+        )
+        assert done.code == 0, done.said
+        assert len(done.of("point", pattern=pattern)) == 2
+        assert [path.suffix for path in folder.glob("noted.*")] == [f".{call}"]
 
 
 def test_a_ring_without_that_call_is_skipped_with_the_reason(netpipe: Netpipe, with_mpis: Mpis) -> None:

@@ -191,6 +191,17 @@ def test_every_byte_arrives_with_every_pattern(netpipe: Netpipe) -> None:
     assert all(point["verified_bytes"] > 0 for point in points)
 
 
+def test_a_sum_brings_back_what_was_there(netpipe: Netpipe) -> None:
+    patterns = ["accumulate:fetch=yes", "accumulate:in_flight=3,fetch=yes", "accumulate:sync=fence,fetch=yes"]
+    variants = [f"{NAME}:window={window}" for window in ("create", "allocate", "dynamic")]
+    words = [word for pattern in patterns for word in ("--pattern", pattern)]
+    done = netpipe(*variants, *words, "--sizes", "8,4096", "--verify", "--budget", "0.1")
+    assert done.code == 0, done.said
+    points = done.of("point")
+    assert len(points) == len(variants) * len(patterns) * 2
+    assert all(point["verified_bytes"] > 0 for point in points)
+
+
 def test_it_stands_in_one_run_with_what_is_real(netpipe: Netpipe) -> None:
     done = netpipe("memcpy", "tcp", NAME, "--sizes", "8,1k", "--budget", "0.3")
     assert done.code == 0, done.said

@@ -122,6 +122,25 @@ TEST(ShmWords, NumbersAreAddedUp) {
   EXPECT_EQ("", run_connected("shm", body).both());
 }
 
+TEST(ShmWords, NumbersAreFetchedBeforeTheyAreAddedTo) {
+  const auto body = [](Rank& rank) -> std::string {
+    const Shared memory(rank);
+    const std::vector<double> more = {1.5, -2.0, 1e300};
+    std::vector<double> before(4, 7.0);
+    for (int i = 0; i < 4; ++i) {
+      const np_status s = rank.module->fetch_accumulate(rank.endpoint, memory.peer(), more.data(), before.data(),
+                                                        &memory.theirs, 40, 3);
+      if (s != NP_OK) return failed(rank, "fetch_accumulate", s);
+      if (before != std::vector<double>{i * 1.5, i * -2.0, i * 1e300, 7}) return "other numbers were fetched";
+    }
+    rank.meet();
+    std::vector<double> sums(5);
+    std::memcpy(sums.data(), memory.own + 32, 5 * sizeof(double));
+    return sums == std::vector<double>{0, 6, -8, 4e300, 0} ? "" : "the sums are wrong";
+  };
+  EXPECT_EQ("", run_connected("shm", body).both());
+}
+
 TEST(ShmWords, WordsThatAreNoneAreRefused) {
   const auto body = [](Rank& rank) -> std::string {
     const Shared memory(rank);
@@ -135,6 +154,11 @@ TEST(ShmWords, WordsThatAreNoneAreRefused) {
     const double one = 1;
     wrong += expect(rank, rank.module->accumulate(rank.endpoint, memory.peer(), &one, &memory.theirs, kBytes - 8, 2),
                     NP_USAGE, "not within");
+    double before = 7;
+    wrong += expect(
+        rank, rank.module->fetch_accumulate(rank.endpoint, memory.peer(), &one, &before, &memory.theirs, kBytes, 1),
+        NP_USAGE, "not within");
+    if (before != 7) wrong += "; something was fetched";
     rank.meet();
     return wrong;
   };

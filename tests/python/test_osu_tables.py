@@ -133,6 +133,18 @@ def test_puts_in_flight_have_a_rate_and_one_has_a_time() -> None:
     assert "Latency" in osu_of(made("put:in_flight=1", (8, 2000.0)))[0]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "call"),
+    [("accumulate", "MPI_Accumulate"), ("accumulate:fetch=yes", "MPI_Get_accumulate")],
+)
+def test_a_sum_is_called_as_its_call_and_read_again(pattern: str, call: str) -> None:
+    lines = osu_of(made(pattern, (8, 2000.0)))
+    assert lines[0] == f"# OSU {call} latency Test by netpipe: {VARIANT}"
+    assert lines[-1].split() == ["8", "2.50"]
+    (found,) = osu.read("\n".join(lines) + "\n", Given())
+    assert (found.pattern, [one.size_bytes for one in found.numbers]) == (pattern, [8])
+
+
 def test_what_was_written_is_read_as_the_operation_alone() -> None:
     measures = [examples.measure("together", "ns", 7000.0), examples.measure("computation", "ns", 4000.0)]
     reading = made("collective_overlap:what=bcast,work=100", (8, 4000.0), measures=measures)

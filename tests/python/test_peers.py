@@ -161,6 +161,28 @@ def test_of_osu_times_are_microseconds_and_rates_millions_of_bytes() -> None:
     assert rate.numbers[1].time_ns == pytest.approx(65536 / 12)
 
 
+@pytest.mark.parametrize(
+    ("title", "pattern"),
+    [
+        ("MPI_Put Latency", "put"),
+        ("MPI_Accumulate latency", "accumulate"),
+        ("MPI_Get_accumulate latency", "accumulate:fetch=yes"),
+        ("MPI_Fetch_and_op latency", "atomic"),
+        ("MPI_Compare_and_swap latency", "atomic:op=compare_swap"),
+    ],
+)
+def test_of_osu_one_sided_tests_are_the_patterns_that_do_the_same(title: str, pattern: str) -> None:
+    text = f"""# OSU {title} Test v7.3
+# Window creation: MPI_Win_create
+# Synchronization: MPI_Win_lock/unlock
+# Size          Latency (us)
+8                       1.43
+"""
+    ((latency,), _) = read(text)
+    assert latency.pattern == pattern
+    assert [number.time_ns for number in latency.numbers] == pytest.approx([1430])
+
+
 def test_of_osu_collectives_have_extremes_and_several_outputs_may_follow_each_other() -> None:
     (latency, allreduce), _ = read(OSU_LATENCY + OSU_ALLREDUCE)
     assert latency.pattern == "pingpong:buffers=apart"

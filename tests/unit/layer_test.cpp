@@ -230,6 +230,23 @@ TEST(Layer, TakesATableFromBeforeThereWasSendrecv) {
   EXPECT_EQ((*layer)->sendrecv, nullptr);
 }
 
+TEST(Layer, TakesATableFromBeforeASumCouldFetch) {
+  Tables tables = good_tables();
+  tables.one_sided.accumulate = [](np_endpoint*, int, const double*, const np_region*, std::size_t, std::size_t) {
+    return NP_OK;
+  };
+  tables.one_sided.fetch_accumulate = [](np_endpoint*, int, const double*, double*, const np_region*, std::size_t,
+                                         std::size_t) { return NP_OK; };
+  auto layer = Layer::of(tables.all(), "/opt/new.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->fetch_accumulate, tables.one_sided.fetch_accumulate);
+  tables.one_sided.size = offsetof(np_one_sided, fetch_accumulate);
+  layer = Layer::of(tables.all(), "/opt/old.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->accumulate, tables.one_sided.accumulate);
+  EXPECT_EQ((*layer)->fetch_accumulate, nullptr);
+}
+
 TEST(Layer, LeavesOutMemoryOfAKindThatItDoesNotKnow) {
   Tables tables = good_tables();
   tables.memory.kind = 99;

@@ -25,6 +25,10 @@ PATTERNS = {
     "get latency": "get",
     "one sided put latency": "put",
     "one sided get latency": "get",
+    "accumulate latency": "accumulate",
+    "get accumulate latency": "accumulate:fetch=yes",
+    "fetch and op latency": "atomic",
+    "compare and swap latency": "atomic:op=compare_swap",
 }
 SOURCE = "OSU: the mean over all iterations; buffers of sending and receiving apart"
 OF_WINDOWS = (

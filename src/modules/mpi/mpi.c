@@ -395,6 +395,7 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .accumulate = mpi_accumulate,
                                        .put_each = mpi_put_each,
                                        .get_each = mpi_get_each,
+                                       .fetch_accumulate = mpi_fetch_accumulate,
 #endif
 #if HAVE_PASSIVE_TARGET
                                        .iput = mpi_iput,

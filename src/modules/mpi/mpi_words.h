@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Patterns that operate on words of another rank's memory: atomic operations (MPI_Fetch_and_op, MPI_Compare_and_swap,
- * MPI_Accumulate), sums of doubles, and a put that tells the target of it. mpi_reach.h has the epochs that these run
- * in.
+ * MPI_Accumulate), sums of doubles (MPI_Accumulate, MPI_Get_accumulate), and a put that tells the target of it.
+ * mpi_reach.h has the epochs that these run in.
  *
  * MPI has no put with a signal. So the bytes are put and flushed, and then a word is put behind them, into a place of
  * the same window that the target polls. Behind the memory of messages a window has such places for each rank, a ring
@@ -145,6 +145,29 @@ static np_status mpi_accumulate(np_endpoint* e, int peer, const double* source, 
                  MPI_Accumulate(PLAIN(source), (int)count, MPI_DOUBLE, peer, place, (int)count, MPI_DOUBLE, MPI_SUM,
                                 e->active->win),
                  "MPI_Accumulate");
+}
+
+/* A count of 0 as above. */
+static np_status mpi_fetch_accumulate(np_endpoint* e, int peer, const double* source, double* result,
+                                      const np_region* target, size_t offset, size_t count) {
+  if (UNLIKELY(count == 0 || e->type != TYPE_BYTES)) return whole_words(e);
+  ENTER_OR_RETURN(e, target, offset, count * sizeof *source);
+  const MPI_Aint place = (MPI_Aint)(target->word[REGION_FAR_BASE] + offset);
+#if HAVE_COUNTS
+  if (UNLIKELY(count > INT_MAX)) {
+    const MPI_Count many = (MPI_Count)count;
+    return outcome(e,
+                   MPI_Get_accumulate_c(source, many, MPI_DOUBLE, result, many, MPI_DOUBLE, peer, place, many,
+                                        MPI_DOUBLE, MPI_SUM, e->active->win),
+                   "MPI_Get_accumulate");
+  }
+#else
+  if (UNLIKELY(count > INT_MAX)) return fail(e->context, NP_UNSUPPORTED, "%zu doubles: more than an int counts", count);
+#endif
+  return outcome(e,
+                 MPI_Get_accumulate(source, (int)count, MPI_DOUBLE, result, (int)count, MPI_DOUBLE, peer, place,
+                                    (int)count, MPI_DOUBLE, MPI_SUM, e->active->win),
+                 "MPI_Get_accumulate");
 }
 
 /* ---------------------------------------------------------------------------------------------- put and tell */

@@ -453,7 +453,8 @@ const np_module* module_table() {
                                              .put_signal = put_signal,
                                              .await_signal = await_signal,
                                              .atomic = atomic,
-                                             .accumulate = accumulate};
+                                             .accumulate = accumulate,
+                                             .fetch_accumulate = fetch_accumulate};
   static constexpr np_memory memory = {
       .size = sizeof(np_memory), .kind = NP_MEMORY_LAYER, .host_access = 1, .alloc = alloc, .free = free};
   static constexpr const np_memory* memories[] = {&memory, nullptr};

@@ -181,5 +181,15 @@ inline np_status accumulate(np_endpoint* e, int peer, const double* source, cons
   }
   return NP_OK;
 }
+inline np_status fetch_accumulate(np_endpoint* e, int peer, const double* source, double* result,
+                                  const np_region* target, size_t offset, size_t count) {
+  auto* const numbers = numbers_at<double>(target, offset, count * sizeof(double));
+  if (numbers == nullptr) [[unlikely]]
+    return no_word(e, peer, target, offset, count * sizeof(double));
+  for (std::size_t i = 0; i < count; ++i) {
+    result[i] = std::atomic_ref(numbers[i]).fetch_add(source[i], std::memory_order_relaxed);
+  }
+  return NP_OK;
+}
 
 }  // namespace netpipe::shm

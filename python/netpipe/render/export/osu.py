@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RATES = ("window", "stream", "bidirectional")
 ONE_SIDED = ("put", "get")  # tables of rates where several are in flight
+SUMS = "accumulate"
 COLLECTIVE, OVERLAP, THREADS = "collective", "collective_overlap", "threads"
 SIZE_COLUMN, NUMBER_COLUMN = 10, 18  # as wide as in OSU's
 OF_OVERLAP = ("Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)")
@@ -55,6 +56,9 @@ def write(
     if name == COLLECTIVE:
         test = f"{operation.capitalize()} Latency"
         return _table(test, title, head, ("Avg Latency(us)",), points, _time)
+    if name == SUMS:
+        call = "MPI_Get_accumulate" if options.get("fetch") == "yes" else "MPI_Accumulate"
+        return _table(f"{call} latency", title, head, ("Latency (us)",), points, _time)
     several = name == "pingpong" and pairs > 1
     test = "Multi Latency" if several else "Latency"
     return _table(test, title, head, ("Latency (us)",), points, _mean_of_pairs if several else _time)
