@@ -109,6 +109,10 @@ class TwoHosts:
         hosts = f"{self.near},{self.far}"
         return ("--hosts", hosts, "--launcher", "ssh", "--remote-shell", self.ssh)
 
+    def with_ranks(self, each: int) -> tuple[str, ...]:
+        """The same, with so many processes on each."""
+        return ("--hosts", f"{self.near}:{each},{self.far}:{each}", *self.options[2:])
+
     @contextlib.contextmanager
     def link(self, mtu: int, bits_per_s: int, bucket: int) -> Iterator[None]:
         """Another link between them for a while: packets of up to `mtu` bytes, and in each direction `bits_per_s`
@@ -367,3 +371,11 @@ def slurm(open_folder: Path) -> Iterator[Path]:
         start("slurmd", "-D", "-c", "-f", str(conf))
         wait_until(idle, "Slurm is ready")
         yield conf
+
+
+def jobs_of(conf: Path) -> set[str]:
+    """The numbers of all that this Slurm was ever asked for."""
+    command = ("squeue", "--noheader", "--states=all", "--format=%i")
+    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())

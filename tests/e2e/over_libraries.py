@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import TwoHosts, wait_until
+from machines import TwoHosts, jobs_of, wait_until
 
 from netpipe.failure import Failure
 from netpipe.libraries.adding.add import Request, add
@@ -46,12 +46,13 @@ class Layered:
         *arguments: str,
         limit_s: float = 120.0,
         inside: Callable[..., list[str]] = lambda *command: list(command),
+        **more: str,
     ) -> Measured:
-        """One launch, to its end; `inside` a namespace."""
+        """One launch, to its end; `inside` a namespace, with `more` of an environment."""
         record.unlink(missing_ok=True)
         done = subprocess.run(
             inside(*self.command(*arguments, "-o", str(record))),
-            env=self.environment,
+            env={**self.environment, **more},
             cwd=record.parent,
             capture_output=True,
             text=True,
@@ -113,20 +114,55 @@ def build(layer: str, compilers: dict[str, str], folder: Path) -> Layered:
     return found
 
 
-def check_two_hosts(layer: Layered, two_hosts: TwoHosts, variant: str, tmp_path: Path) -> None:
-    """A verified ping-pong between two network namespaces, through the link that joins them."""
+def check_two_hosts(
+    layer: Layered,
+    two_hosts: TwoHosts,
+    variant: str,
+    tmp_path: Path,
+    patterns: Sequence[str] = ("pingpong",),
+    each: int = 1,
+) -> None:
+    """Verified patterns, a ping-pong among them, between two network namespaces with so many ranks on each, through the
+    link that joins them.
+    """
     before = two_hosts.carried_bytes()
     done = layer.run(
         tmp_path / "run.jsonl",
-        *(variant, *two_hosts.options, "--sizes", "8,65537", "--verify", "--budget", "0.5"),
+        *(variant, *asked(patterns), *two_hosts.with_ranks(each)),
+        # Ranks that poll take turns on a processor: an operation of four on two takes tens of milliseconds.
+        *("--sizes", "8,65536", "--verify", "--budget", str(0.5 if each == 1 else 2)),
         inside=two_hosts.inside,
     )
-    done.check_points([variant], ["pingpong"], "8,65537")
+    done.check_points([variant], list(patterns), "8,65536")
     (opened,) = done.of("variant", variant=variant)
-    assert [rank["host"] for rank in opened["ranks"]] == [two_hosts.near, two_hosts.far]
+    assert [rank["host"] for rank in opened["ranks"]] == [two_hosts.near] * each + [two_hosts.far] * each
     assert done.settings(variant)["transport_found"] == "TCP"
-    large = sum(2 * one["ops"] * len(one["ns"]) for one in done.of("sample") if one["size_bytes"] == 65537)
-    assert two_hosts.carried_bytes() - before >= large * 65537 / 2
+    samples = [one for one in done.of("sample", pattern="pingpong") if one["size_bytes"] == 65536]
+    large = sum(2 * one["ops"] * len(one["ns"]) for one in samples)
+    assert large > 0
+    assert two_hosts.carried_bytes() - before >= each * large * 65536 / 2
+
+
+def check_srun(
+    layer: Layered, conf: Path, variants: Sequence[str], patterns: Sequence[str], tmp_path: Path
+) -> None:
+    """Slurm starts the ranks of all variants, in one allocation, and what they send is verified."""
+    before = jobs_of(conf)
+    done = layer.run(
+        tmp_path / "run.jsonl",
+        *(*variants, *asked(patterns), "--launcher", "srun", "--ranks", "4"),
+        *("--sizes", "8,4096", "--verify", "--budget", "0.1"),
+        SLURM_CONF=str(conf),
+    )
+    done.check_points(list(variants), list(patterns), "8,4096")
+    assert len(jobs_of(conf) - before) == 1
+    for variant in variants:
+        (opened,) = done.of("variant", variant=variant)
+        assert len(opened["ranks"]) == 4
+
+
+def asked(patterns: Sequence[str]) -> list[str]:
+    return [word for pattern in patterns for word in ("--pattern", pattern)]
 
 
 @contextlib.contextmanager

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from every_pattern import check_defaults, check_every_pattern, listed
-from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
+from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
+    asked,
     build,
     check_interrupt,
     check_killed_rank,
+    check_srun,
     check_two_hosts,
     launch,
     program,
@@ -35,10 +37,6 @@ def need(layer: Layered, library: str) -> str:
     if library not in layer.there:
         pytest.skip(f"there is no ARMCI for {library}")
     return layer.there[library].name
-
-
-def asked(patterns: list[str]) -> list[str]:
-    return [word for pattern in patterns for word in ("--pattern", pattern)]
 
 
 def test_every_byte_of_messages_and_transfers_arrives(armci: Layered, tmp_path: Path) -> None:
@@ -213,6 +211,23 @@ def test_a_setting_of_strided_transfers_labels_no_put(armci: Layered, tmp_path: 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_ranks_on_two_hosts(armci: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str) -> None:
     check_two_hosts(armci, two_hosts, f"{need(armci, library)}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_four_ranks_on_two_hosts_send_and_reach(
+    armci: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str
+) -> None:
+    patterns = ["pingpong", "incast", "put", "get", "accumulate"]
+    variant = f"{need(armci, library)}:transport=tcp"
+    check_two_hosts(armci, two_hosts, variant, tmp_path, patterns, each=2)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_slurm_starts_its_ranks(armci: Layered, slurm: Path, tmp_path: Path, library: str) -> None:
+    variants = [f"{need(armci, library)}:transport={transport}" for transport in ("shm", "tcp")]
+    check_srun(armci, slurm, variants, ["pingpong", "put", "get", "accumulate"], tmp_path)
 
 
 @pytest.mark.deep

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
+from machines import TwoHosts, jobs_of, open_folder, slurm, two_hosts  # noqa: F401
 from mpi import SIX, Mpis, mpis  # noqa: F401
 
 from netpipe.libraries.starting.description import read
@@ -347,14 +347,6 @@ def test_slurm_starts_what_netpipe_measures(
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
     assert len(points(tmp_path)) == 4
-
-
-def jobs_of(conf: Path) -> set[str]:
-    """The numbers of all that this Slurm was ever asked for."""
-    command = ("squeue", "--noheader", "--states=all", "--format=%i")
-    environment = {**os.environ, "SLURM_CONF": str(conf)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
-    return set(done.stdout.split())
 
 
 @pytest.mark.module("tcp", "udp", "ucx", "libfabric")

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from every_pattern import check_defaults, check_every_pattern, listed
-from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
+from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
 from over_libraries import (
     Layered,
+    asked,
     build,
     check_interrupt,
     check_killed_rank,
+    check_srun,
     check_two_hosts,
     launch,
     program,
@@ -33,10 +35,6 @@ OPERATIONS = ["add", "swap", "compare_swap", "fetch", "set"]  # and fetch_add, t
 @pytest.fixture(scope="module")
 def shmem(tmp_path_factory: pytest.TempPathFactory) -> Layered:
     return build("shmem", {"openmpi": "oshcc"}, tmp_path_factory.mktemp("shmem"))
-
-
-def asked(patterns: list[str]) -> list[str]:
-    return [word for pattern in patterns for word in ("--pattern", pattern)]
 
 
 def test_every_byte_of_messages_and_transfers_arrives(shmem: Layered, tmp_path: Path) -> None:
@@ -332,6 +330,20 @@ def test_two_ranks_on_one_processor_still_meet(shmem: Layered, tmp_path: Path) -
 @pytest.mark.deep
 def test_ranks_on_two_hosts(shmem: Layered, two_hosts: TwoHosts, tmp_path: Path) -> None:
     check_two_hosts(shmem, two_hosts, f"{NAME}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+def test_four_ranks_on_two_hosts_send_and_reach_and_reduce(
+    shmem: Layered, two_hosts: TwoHosts, tmp_path: Path
+) -> None:
+    patterns = ["pingpong", "window", "incast", "put", "get", "collective", "collective:what=bcast"]
+    check_two_hosts(shmem, two_hosts, f"{NAME}:transport=tcp", tmp_path, patterns, each=2)
+
+
+@pytest.mark.deep
+def test_slurm_starts_its_ranks(shmem: Layered, slurm: Path, tmp_path: Path) -> None:
+    variants = [f"{NAME}:transport={transport}" for transport in ("shm", "tcp")]
+    check_srun(shmem, slurm, variants, ["pingpong", "put", "get", "collective"], tmp_path)
 
 
 @pytest.mark.deep

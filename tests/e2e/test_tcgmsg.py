@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 from every_pattern import check_defaults, check_every_pattern, listed
-from machines import TwoHosts, open_folder, two_hosts  # noqa: F401
-from over_libraries import Layered, build, check_interrupt, check_killed_rank, check_two_hosts
+from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
+from over_libraries import (
+    Layered,
+    asked,
+    build,
+    check_interrupt,
+    check_killed_rank,
+    check_srun,
+    check_two_hosts,
+)
 
 from netpipe.libraries.adding.add import Request, add
 from netpipe.reading import Reading
@@ -137,10 +145,6 @@ def test_many_ranks_are_pairs(tcgmsg: Layered, tmp_path: Path, library: str, ran
     assert len(opened["ranks"]) == int(ranks)
 
 
-def asked(patterns: list[str]) -> list[str]:
-    return [word for pattern in patterns for word in ("--pattern", pattern)]
-
-
 # The library reduces 65536 elements at a time.
 OPERATIONS = [
     "collective",
@@ -207,6 +211,23 @@ def test_what_it_does_not_have_is_skipped_with_that_reason(tcgmsg: Layered, tmp_
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_ranks_on_two_hosts(tcgmsg: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str) -> None:
     check_two_hosts(tcgmsg, two_hosts, f"{need(tcgmsg, library)}:transport=tcp", tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_four_ranks_on_two_hosts_send_and_reduce(
+    tcgmsg: Layered, two_hosts: TwoHosts, tmp_path: Path, library: str
+) -> None:
+    patterns = ["pingpong", "stream", "collective", "collective:what=bcast"]
+    variant = f"{need(tcgmsg, library)}:transport=tcp"
+    check_two_hosts(tcgmsg, two_hosts, variant, tmp_path, patterns, each=2)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_slurm_starts_its_ranks(tcgmsg: Layered, slurm: Path, tmp_path: Path, library: str) -> None:
+    variants = [f"{need(tcgmsg, library)}:transport={transport}" for transport in ("shm", "tcp")]
+    check_srun(tcgmsg, slurm, variants, ["pingpong", "stream", "collective"], tmp_path)
 
 
 @pytest.mark.deep
