@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netpipe.reading.across.between import Between
     from netpipe.reading.blocks.beside import Beside
     from netpipe.reading.blocks.chains import Stack
+    from netpipe.reading.blocks.drift import Drift
     from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
     from netpipe.reading.blocks.visits import Seen, Sized
@@ -286,6 +287,13 @@ class Reading:
         return tuple(
             step for curve in self.curves for step in steps(curve, self._alike[curve.variant, curve.pattern])
         )
+
+    @cached_property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Curves whose times go one way during the run."""
+        from netpipe.reading.blocks.drift import drifts
+
+        return drifts({name: of for name, of in self._alike.items() if name[0] not in self.copies})
 
     @cached_property
     def fits(self) -> tuple[Fit, ...]:

@@ -245,7 +245,7 @@ def _evidence(of: Seen, here: Ints, level: Ints, stretch: Ints, tests: int) -> t
     """
     _, size = np.unique(of.size[here], return_inverse=True)
     numbers, stretch = np.unique(stretch, return_inverse=True)
-    paces, rest = _paces(size, stretch, of.log[here])
+    paces, rest = paces_of(size, stretch, of.log[here])
     many = np.bincount(stretch) >= FEWEST_VISITS
     launch, slow = np.zeros(len(numbers), np.int64), np.zeros(len(numbers))
     launch[stretch], slow[stretch] = of.launch[here], level
@@ -279,7 +279,7 @@ def _evidence(of: Seen, here: Ints, level: Ints, stretch: Ints, tests: int) -> t
     return factor / max(spread, 1e-9), factor
 
 
-def _paces(size: Ints, stretch: Ints, logs: Reals) -> tuple[Reals, Reals]:
+def paces_of(size: Ints, stretch: Ints, logs: Reals) -> tuple[Reals, Reals]:
     """How slow each stretch of time was, and what remains of each visit: log = size + stretch, by least squares, where
     a visit that is far away counts as one four spreads away.
     """
