@@ -66,6 +66,7 @@ KEPT = {
     "link-100m": Kept(),
     "link-delayed": Kept(),
     "link-lossy": Kept(launches=4, blocks=6),
+    "link-timer": Kept(("tcp",), (8, 1024), blocks=5),
 }
 
 LEFT_OUT = ("sample", "counters")

@@ -35,7 +35,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Case:
-    """A run. `shell` is run before it, in namespaces of its own (network and mounts)."""
+    """A run. `shell` is run before it, in namespaces of its own (network and mounts), or on each host of its lab."""
 
     name: str
     curves: tuple[Labelled, ...]
@@ -442,8 +442,18 @@ ONE_CORE = Case(
 BUSY = Case("busy", clean(TCP, "shm"), sizes("8,1k"), noise="steal=0.9", finds_host=("busy-processes",))
 
 
-def between(name: str, lab: tuple[str, ...], *curves: Labelled, text: str = "8,16k,256k") -> Case:
-    return Case(name, curves, sizes(text), lab=lab, allows=("sleeps",))
+def between(
+    name: str, lab: tuple[str, ...], *curves: Labelled, text: str = "8,16k,256k", shell: str = ""
+) -> Case:
+    return Case(name, curves, sizes(text), lab=lab, allows=("sleeps",), shell=shell)
+
+
+# A virtual card has interrupts, of a kind (NAPI), only where it gathers packets (GRO), and only for packets of a sender
+# that does not hand it segments (TSO): hence without offloads.
+DEFER_INTERRUPTS = (
+    "ethtool -K eth0 gro on && echo 500000 > /sys/class/net/eth0/gro_flush_timeout && "
+    "echo 20 > /sys/class/net/eth0/napi_defer_hard_irqs"
+)
 
 
 BY_LOSS, BY_ESTIMATE = "tcp:congestion=cubic", "tcp:congestion=bbr"
@@ -504,6 +514,13 @@ LINKS = (
         ("--loss", "5%"),
         *wrong("messages-lost", None, "udp", pattern="stream"),
         text="64,1k",
+    ),
+    between(
+        "link-timer",
+        ("--offloads", "off"),
+        *wrong("timer-interval", None, "tcp", "tcp:wait=poll"),
+        text="8,1k,16k",
+        shell=DEFER_INTERRUPTS,
     ),
 )
 

@@ -67,6 +67,8 @@ def _in_place(case: Case, words: list[str], limit_s: float) -> str:
         if case.lab is None:
             return _run(alone(refusing(words) if case.refuses_attach else words, case.shell), limit_s)
         with _lab(case.lab) as hosts:
+            for host in hosts if case.shell else ():
+                _run([*_lab_words("exec", host), "--", "sh", "-c", case.shell], LIMIT_S)
             return _run([*_lab_words("exec", hosts[0]), "--", *words], limit_s)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts recorded of the network interfaces that a curve uses, and made-up runs between two hosts."""
+"""What hosts recorded of the network interfaces that a curve uses, how long its path is, and made-up runs between two
+hosts.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,19 @@ def interfaces(reading: Reading, one: Opened) -> Iterator[tuple[str, Facts]]:
             if isinstance(there, Mapping) and there.get("name") == name:
                 said.add(environment.host)
                 yield name, Facts(there)
+
+
+def shortest_round_trip_us(one: Opened) -> int | None:
+    """The shortest round trip that TCP saw in a curve, acknowledgements included; None if its layer counts none."""
+    return min(
+        (
+            point.counters["min_rtt_us"]
+            for at in one.curve.points
+            for point in at.by_launch
+            if point.counters.get("min_rtt_us")
+        ),
+        default=None,
+    )
 
 
 def between_hosts(interface: dict[str, Any], counters: dict[str, int], points: dict[int, float]) -> Run:

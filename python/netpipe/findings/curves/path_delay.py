@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from netpipe.findings import CURVES, NOTE, CannotJudge, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
-from netpipe.findings.curves.links import between_hosts
+from netpipe.findings.curves.links import between_hosts, shortest_round_trip_us
+from netpipe.findings.curves.waiting import timer_interval
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Run
@@ -22,20 +23,16 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the shortest round trip that TCP saw is long, and half of it is most of a small message's time."""
     counted = judged = False
     for one in opened(reading):
-        round_trips = [
-            point.counters["min_rtt_us"]
-            for at in one.curve.points
-            for point in at.by_launch
-            if point.counters.get("min_rtt_us")
-        ]
-        counted = counted or bool(round_trips)
+        rtt_us = shortest_round_trip_us(one)
+        counted = counted or rtt_us is not None
         place = latency_place(one.curve.points)
-        if not round_trips or place is None or one.curve.pattern != "pingpong":
+        if rtt_us is None or place is None or one.curve.pattern != "pingpong":
             continue
         judged = True
-        at, rtt_us = one.curve.points[place], min(round_trips)
+        at = one.curve.points[place]
         share = rtt_us * 1e3 / 2 / at.time_ns.value
-        if rtt_us < LEAST_RTT_US or share < OF_LATENCY:
+        # What an interface holds back for its timer is in the round trip that TCP sees, and has a setting.
+        if rtt_us < LEAST_RTT_US or share < OF_LATENCY or timer_interval.of_interface(reading, one):
             continue
         yield Finding(
             severity=NOTE,

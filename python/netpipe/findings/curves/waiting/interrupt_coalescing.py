@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from netpipe.findings import CURVES, WARNING, CannotJudge, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import opened
 from netpipe.findings.curves.links import between_hosts, interfaces
+from netpipe.findings.machine import Facts
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Run
@@ -27,9 +28,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
         at = one.curve.points[place]
         for name, facts in interfaces(reading, one):
             judged = judged or facts.number("coalescing.rx_us") is not None
-            wait_us, frames = facts.number("coalescing.rx_us"), facts.number("coalescing.rx_frames")
-            # One frame that is enough for an interrupt makes the time irrelevant.
-            if not wait_us or frames == 1 or wait_us * 1e3 < LEAST_WAIT * at.time_ns.value:
+            wait_ns = held_back_ns(facts, at.time_ns.value)
+            if wait_ns is None:
                 continue
             yield Finding(
                 severity=WARNING,
@@ -37,8 +37,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 pattern=one.curve.pattern,
                 size_bytes=at.size_bytes,
                 what=f"{one.curve.variant} takes {time_text(at.time_ns.value)} for {size_text(at.size_bytes)}, and "
-                f"{name} may hold the interrupt for a packet back for {time_text(wait_us * 1e3)}.",
-                evidence={"wait": Quantity(wait_us * 1e3, "ns"), "time": quantity(at.time_ns, "ns")},
+                f"{name} may hold the interrupt for a packet back for {time_text(wait_ns)}.",
+                evidence={"wait": Quantity(wait_ns, "ns"), "time": quantity(at.time_ns, "ns")},
                 certainty="The setting is certain; its effect on this curve was not measured.",
                 cause="The card gathers packets so that fewer interrupts cost processor time. A lone small message "
                 "waits for the timer.",
@@ -47,6 +47,17 @@ def judge(reading: Reading) -> Iterator[Finding]:
             break
     if not judged:
         raise CannotJudge("no host recorded how the network card of a pingpong holds interrupts back")
+
+
+def held_back_ns(facts: Facts, time_ns: float) -> float | None:
+    """How long an interface, of which these are the facts, may hold the interrupt for a packet back; None where that is
+    little beside this time of a small message.
+    """
+    wait_us, frames = facts.number("coalescing.rx_us"), facts.number("coalescing.rx_frames")
+    # One frame that is enough for an interrupt makes the time irrelevant.
+    if not wait_us or frames == 1 or wait_us * 1e3 < LEAST_WAIT * time_ns:
+        return None
+    return wait_us * 1e3
 
 
 def _run(rx_us: int) -> Run:
