@@ -202,6 +202,35 @@ def test_short_round_trips_are_not_judged_by_multiples() -> None:
     assert not found_by(RULE, within_a_host({size: us * 150 for size, us in SLEEPY.items()}))
 
 
+def sampled(modes: Mapping[float, int], ops: int = 2) -> Run:
+    """Half round trips in us of small messages, and how many take so long."""
+    found = examples.histogram({1e3 * us: count for us, count in modes.items()})
+    return within_a_host({8: 1e3 * min(modes)}, histogram=found, ops=ops)
+
+
+@pytest.mark.parametrize(
+    ("modes", "fires"),
+    [
+        ({160.0: 500, 320.0: 220}, True),
+        ({160.0: 500, 320.0: 220, 240.0: 40}, True),  # some meet the scheduler
+        ({160.0: 500, 320.0: 220, 240.0: 200}, False),
+        ({160.0: 500, 290.0: 220}, False),  # another way, and not twice the period
+        ({160.0: 500, 320.0: 30}, False),
+        ({160.0: 500}, False),
+        ({160.0: 100, 320.0: 40}, False),  # too few samples
+        ({16.0: 500, 32.0: 220}, False),  # one wake-up or two
+    ],
+)
+def test_samples_of_one_or_two_periods_wait_for_a_timer(modes: dict[float, int], fires: bool) -> None:
+    """As were measured of two ranks that sleep for 250 us between two looks."""
+    found = found_by(RULE, sampled(modes))
+    assert bool(found) == fires
+    assert not found_by(RULE, sampled(modes, ops=12)), "a sample of several round trips is a mean"
+    for one in found:
+        assert "twice that" in one.what
+        assert one.evidence["period"].value == pytest.approx(2 * 160e3, rel=0.03)
+
+
 # ------------------------------------------------------------------------------------------------- what explains it
 
 

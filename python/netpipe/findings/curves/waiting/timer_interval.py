@@ -9,7 +9,8 @@ then it takes two, and so on. Three timers can be told so:
   into the card by a timer instead; Documentation/networking/napi.rst);
 * the tick of the kernel, of which the sleeps of many drivers and schedulers are multiples;
 * one that nobody recorded, such as a library that sleeps between two looks: by round trips that take whole multiples of
-  the shortest one and nothing in between.
+  the shortest one and nothing in between, over sizes, or over the samples of small ones (where both ranks sleep, it is
+  chance whether a round trip takes one period or two).
 
 The last two need a path that is known to be short, or a rendezvous and the first windows of TCP, which take whole round
 trips, would look the same.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
+from itertools import accumulate
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, Quantity, quantity, rule
 from netpipe.findings.curves import Opened, opened, variant_with
@@ -30,7 +31,7 @@ from netpipe.reading import Reading, waiting
 from netpipe.reading.curves import CurvePoint
 from netpipe.reading.summary import latency_place
 from netpipe.records import Run
-from netpipe.units import digits, listed, size_text, time_text
+from netpipe.units import digits, listed, percent_text, size_text, time_text
 
 PATTERN = "pingpong"  # an operation is half of a round trip
 # A sleep of a Linux process ends up to 50 us late (timer slack; man 2 PR_SET_TIMERSLACK), so no process that sleeps
@@ -49,6 +50,12 @@ NEAR = 0.08  # a multiple
 HIGHEST = 4.5  # round trips up to here count
 FLAT = 16  # times the smallest size, of which a message takes as long
 FEWEST_LONGER = 3  # sizes, of two multiples or more
+
+# The same by the samples of small messages, in parts of all of them:
+FEWEST_SAMPLES = 200
+ONE, TWO = 0.2, 0.1  # that take one period, and two, at least
+MOST_BETWEEN = 0.1  # that take none of one to three
+SPREAD = 0.1  # of a period, by which a sleep ends late
 
 WATCH = "strace -f -T -e trace=clock_nanosleep,poll,ppoll,epoll_wait,select -p PID"
 
@@ -78,7 +85,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         judged = True
         timer = of_interface(reading, one)
         if timer is None and not _explained(reading, one, at):
-            timer = _of_tick(reading, one, at) or _of_steps(reading, one, at)
+            timer = _of_tick(reading, one, at) or _of_steps(reading, one, at) or _of_samples(reading, one, at)
         if timer is None:
             continue
         variant, trip = one.curve.variant, at.time_ns.scaled(2)
@@ -170,10 +177,48 @@ def _of_steps(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
     steps = listed(
         f"{multiple} times as long from {size_text(size)} on" for multiple, size in sorted(longer.items())
     )
+    return _unrecorded(
+        period_ns, f"and so does one of {size_text(flat)}; longer ones take whole multiples of that: {steps}"
+    )
+
+
+def _of_samples(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
+    """By samples of small messages, each of one round trip, that take one or two periods and little in between."""
+    if not _long(reading, at):
+        return None
+    counts: list[tuple[float, int]] = []
+    for point in one.curve.points:
+        for record in point.by_launch if 0 < point.size_bytes <= SMALL_BYTES else ():
+            found = record.distribution() if (record.ops or 0) <= 2 else None
+            counts += zip((2 * low_ns for low_ns in found.low_ns), found.count, strict=False) if found else ()
+    counts.sort()
+    total = sum(count for _, count in counts)
+    if total < FEWEST_SAMPLES:
+        return None
+    seen = accumulate(count for _, count in counts)
+    # The middle of the least that may take one period.
+    period_ns = next(ns for (ns, _), so_far in zip(counts, seen, strict=True) if so_far >= ONE / 2 * total)
+
+    def part(low: float, high: float) -> float:
+        return sum(count for ns, count in counts if low * period_ns <= ns < high * period_ns) / total
+
+    multiples = [part(times - EARLY, (1 + SPREAD) * times) for times in (1, 2, 3)]
+    between = part(0, 3 * (1 + SPREAD)) - sum(multiples)
+    if period_ns < LEAST_NS or multiples[0] < ONE or multiples[1] < TWO or between > MOST_BETWEEN:
+        return None
+    one_, two = (percent_text(share) for share in multiples[:2])
+    return _unrecorded(
+        period_ns,
+        f"and {one_} of small ones take {time_text(period_ns)} and {two} twice that: {percent_text(between)} take "
+        "a time between such multiples",
+    )
+
+
+def _unrecorded(period_ns: float, said: str) -> Timer:
     return Timer(
         period_ns,
-        f"and so does one of {size_text(flat)}; longer ones take whole multiples of that: {steps}",
-        "Follows from the times: there is none between the multiples.",
+        said,
+        "Follows from the times: there are few or none between the multiples.",
         "The library, or something else on the way of a message, sleeps for a fixed time between two looks for it.",
         "a setting of the library by which it polls, sleeps shorter or is woken; "
         f"{WATCH} shows what a process sleeps in",
@@ -210,9 +255,11 @@ def _times(one: Opened, period_ns: float) -> str:
 
 
 def _long(reading: Reading, at: CurvePoint) -> bool:
-    """Is a round trip longer than what sleeping until a message comes, and being woken, takes?"""
+    """Is a round trip longer than what sleeping until a message comes, and being woken, takes? The shortest wake-up
+    counts: other work on the processors makes it longer, and no sharper.
+    """
     woken = [one.wakeup_ns for one in reading.run.yardsticks if one.wakeup_ns is not None]
-    return 2 * at.time_ns.value >= max(LEAST_NS, WAKE_UPS * median(woken) if woken else 0)
+    return 2 * at.time_ns.value >= max(LEAST_NS, WAKE_UPS * min(woken, default=0.0))
 
 
 def _explained(reading: Reading, one: Opened, at: CurvePoint) -> bool:
