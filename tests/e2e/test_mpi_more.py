@@ -12,6 +12,9 @@ from conftest import Netpipe
 from mpi import EVERYDAY, SIX_WITH_ONE_EVERYDAY, Mpis
 from shims import shim
 
+from netpipe.reading import Reading
+from netpipe.records import Run
+
 pytestmark = pytest.mark.module("mpi")
 
 WORDS = ("atomic", *(f"atomic:op={op}" for op in ("add", "swap", "compare_swap", "fetch", "set")))
@@ -293,3 +296,24 @@ def names(modes: tuple[str, ...]) -> list[str]:
         mode.replace("what=allreduce,", "").replace(",reduction=sum", "").replace(",datatype=double", "")
         for mode in modes
     ]
+
+
+@pytest.mark.deep
+def test_collective_operations_are_held_against_messages_of_the_library(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path
+) -> None:
+    with_mpis.need("mpich")
+    asked = ("pingpong", "collective", "collective:what=bcast", "collective:what=barrier")
+    done = netpipe("mpi@mpich", *patterns(*asked), "--ranks", "2", "--sizes", "8,65536", "--budget", "0.5")
+    assert done.code == 0, done.said
+    (of,) = Reading(Run.read(tmp_path / "run.jsonl")).collectives
+    assert (of.variant, of.ranks, of.message) == ("mpi@mpich", 2, "pingpong")
+    sizes = {one.operation: {size.size_bytes: size for size in one.sizes} for one in of.each}
+    assert {name: set(of) for name, of in sizes.items()} == {
+        "allreduce": {8, 65536},
+        "bcast": {8, 65536},
+        "barrier": {8},
+    }
+    assert all(size.messages.value > 0 for of in sizes.values() for size in of.values())
+    assert {of[8].least for of in sizes.values()} == {1.0}
+    assert "collectives of 2 ranks" in done.said

@@ -207,6 +207,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
     from netpipe.findings.floor import floors
     from netpipe.findings.trust import trust
     from netpipe.reading.losses import Loss
+    from netpipe.render.collectives import of_curves
     from netpipe.render.next_step import next_step
 
     run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
@@ -220,6 +221,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
             for loss in reading.losses
             if (loss.variant, loss.pattern) in names
         ],
+        "collectives": of_curves(reading.collectives, names.__contains__),
         "floors": [floor for floor in floors(reading) if (floor.variant, floor.pattern) in names],
         "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),

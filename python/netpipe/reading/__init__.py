@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netpipe.reading.across.between import Between
     from netpipe.reading.blocks.beside import Beside
     from netpipe.reading.blocks.chains import Stack
+    from netpipe.reading.blocks.collectives import Collectives
     from netpipe.reading.blocks.drift import Drift
     from netpipe.reading.blocks.steps import Step
     from netpipe.reading.blocks.verdicts import Verdict
@@ -207,6 +208,17 @@ class Reading:
         from netpipe.reading.blocks.chains import stacks
 
         return stacks(self.losses, self.by_name)
+
+    @cached_property
+    def collectives(self) -> tuple[Collectives, ...]:
+        """What collective operations cost in messages of the same variant: the last step of a chain."""
+        from netpipe.reading.blocks.collectives import collectives
+
+        wrong = {(one.variant, one.pattern) for one in self.too_fast}
+        visits = {
+            name: of for name, of in self._visits.items() if name not in wrong and name[0] not in self.copies
+        }
+        return collectives(self.run, visits, self._times, self.in_states)
 
     @cached_property
     def beside(self) -> tuple[Beside, ...]:

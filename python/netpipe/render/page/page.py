@@ -30,6 +30,7 @@ from netpipe.render.page import counters, library, loggp, openings, pieces
 from netpipe.render.page import findings as page_findings
 from netpipe.render.page import tables as page_tables
 from netpipe.render.page.block import block, packed
+from netpipe.render.page.collectives import collective_rows
 from netpipe.render.page.patterns import sections
 from netpipe.render.page.plots import plots
 from netpipe.render.page.script import bundled
@@ -136,6 +137,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),
         "stacks": [stack_rows(one, several, first) for one in reading.stacks[:MOST_STACKS]],
+        "collectives": collective_rows(reading.collectives, lambda name: shown.curve(*name)),
         "verdicts": verdict_sentences(reading.verdicts),
         "ratios": page_tables.ratio_table(reading.verdicts, several),
         "layers": [layer for layer, plain in layers if plain],

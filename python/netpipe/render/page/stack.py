@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from netpipe.reading.blocks.chains import Bar
 from netpipe.render.losses import added_text, kept_text
 from netpipe.render.waterfall import standing
 from netpipe.units import UNKNOWN, rate_text, size_text, time_text
@@ -12,8 +13,12 @@ from netpipe.units import UNKNOWN, rate_text, size_text, time_text
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from netpipe.reading.blocks.chains import Bar, Stack
+    from netpipe.reading.blocks.chains import Stack
 
+WORDS = (
+    "A bar ends at the time of its layer and is as long as what the layer adds, from pairs of visits; the line: its "
+    "95 % interval; green: faster than the layer below; pale: not certain."
+)
 LEAST = 0.4  # percent of the width: what is there is seen
 
 
@@ -27,31 +32,41 @@ def stack_rows(stack: Stack, several: bool, first: Collection[tuple[str, str]]) 
     rows = []
     for step, bar in zip(stack.steps, bars, strict=True):
         rate = step.large_rate.value if step.large_rate else 0.0
-        low, high = sorted((bar.begin, bar.end)) if bar else (0.0, 0.0)
-        left = min(100 * low / longest, 100 - LEAST)
         rows.append(
             {
                 "name": step.variant,
                 "depth": step.depth,
-                "adds_words": (step.loss.adds or "") if step.loss else "",
+                "words": (step.loss.adds or "") if step.loss else "",
                 "time": time_text(step.small_ns.value) if step.small_ns else UNKNOWN,
                 "adds": added_text(step.loss.small) if step.loss else "",
-                "less": bar is not None and bar.end < bar.begin,
-                "pale": step.loss is not None and not (step.loss.small and step.loss.small.seen),
-                "from": round(left, 2),
-                "width": round(max(LEAST, 100 * high / longest - left), 2) if bar else 0,
-                "whisker": _whisker(bar, longest),
-                "rate": rate_text(rate) if step.large_rate else UNKNOWN,
-                "rate_width": round(max(LEAST, 100 * rate / fastest), 2),
+                **drawn(
+                    bar, longest, step.loss is not None and not (step.loss.small and step.loss.small.seen)
+                ),
+                "large": rate_text(rate) if step.large_rate else UNKNOWN,
+                "large_bar": drawn(Bar(0.0, rate, 0.0, 0.0), fastest, False),
                 "keeps": kept_text(step.loss.large) if step.loss else "",
             }
         )
     return {
         "title": f"What each layer adds, {stack.pattern}" if several else "What each layer adds",
-        "small": size_text(stack.small_bytes),
-        "large": size_text(stack.large_bytes),
+        "words": WORDS,
+        "columns": ("layer", size_text(stack.small_bytes), "adds", size_text(stack.large_bytes), "keeps"),
+        "bars": ("waterfall", "rate"),
         "rows": rows,
         "first": [row for row, kept in zip(rows, standing(stack, first), strict=True) if kept],
+    }
+
+
+def drawn(bar: Bar | None, longest: float, pale: bool) -> dict[str, Any]:
+    """A bar and its interval, in percent of the longest. `pale`: it is not certain that it is there."""
+    low, high = sorted((bar.begin, bar.end)) if bar else (0.0, 0.0)
+    left = min(100 * low / longest, 100 - LEAST)
+    return {
+        "from": round(left, 2),
+        "width": round(max(LEAST, 100 * high / longest - left), 2) if bar else 0,
+        "whisker": _whisker(bar, longest),
+        "less": bar is not None and bar.end < bar.begin,
+        "pale": pale,
     }
 
 

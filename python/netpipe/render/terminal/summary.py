@@ -20,6 +20,7 @@ from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
 from netpipe.render.losses import ROUGHLY, compared_text, largest_losses, unmeasured_sentences
 from netpipe.render.next_step import next_sentence
+from netpipe.render.terminal.collectives import print_collectives
 from netpipe.render.terminal.findings import ANSWER, print_brief, print_important
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
@@ -79,12 +80,15 @@ def print_summary(out: Console, reading: Reading) -> None:
             out.print()
             print_stack(out, stack, name)
             print_words(out, losses)
+        patterns = {curve.pattern for curve in group}
+        if operations := [one for one in reading.collectives if one.message in patterns]:
+            out.print()
+            print_collectives(out, operations)
         out.print()
         print_curves(out, name, rows, reading, settings)
         for curve in curves:
             for other in other_answers(reading, curve):
                 print_paragraph(out, "·", "dim", ": ".join(other), faint=True)
-        patterns = {curve.pattern for curve in group}
         if of_group := [one for one in compared if one.pattern in patterns]:
             out.print()
             print_ratios(out, sorted(of_group, key=lambda one: order[one.variant]), settings)
