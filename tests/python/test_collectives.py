@@ -437,7 +437,7 @@ def test_the_figure_has_the_numbers_of_the_table() -> None:
     for bar, operation in zip(small.rows[1:], of.each, strict=True):
         assert operation.small is not None
         assert (bar.begin, bar.end) == (operation.small.bar_ns.begin, operation.small.time_ns.value)
-        assert f", {messages_text(operation.small)} messages, least 2.0" in bar.text
+        assert f", {messages_text(operation.small, 'width')} messages, least 2.0" in bar.text
         assert not bar.pale
     with pytest.raises(NothingToDraw):
         figures.get("waterfall").panels(Scope((reading,), patterns=("pingpong",)))

@@ -50,7 +50,7 @@ def _operations(size_bytes: int | None, rows: list[tuple[Line, At]]) -> Bars:
         if part is None or at.time_ns is None:
             continue
         least = f", least {least_text(at.of)}" if at.of and at.of.least is not None else ""
-        messages = f", {messages_text(at.of)} messages{least}" if at.of else ""
+        messages = f", {messages_text(at.of, 'width')} messages{least}" if at.of else ""
         reach = (part.low, part.high) if part.low < part.high else None
         text = f"{time_text(at.time_ns.value)}{messages}"
         bars.append(Bar(line.name, line.depth, part.begin, part.end, text, reach, at.pale))
