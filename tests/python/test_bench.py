@@ -67,7 +67,7 @@ def test_in_the_way_of_osu_a_barrier_is_before_each_collective_and_nothing_else(
 
 def test_steps_of_a_chain_are_those_of_imb(tmp_path: Path) -> None:
     found = calls(tmp_path, "osu", "sendrecv", batch=8)
-    assert found["MPI_Sendrecv"] > 50 * 8
+    assert found["MPI_Sendrecv"] > 8
     assert "MPI_Isend" not in found
     found = calls(tmp_path, "osu", "exchange", batch=8)
     assert found["MPI_Isend"] == found["MPI_Recv"] == 2 * found["MPI_Waitall"]
@@ -78,7 +78,7 @@ def test_steps_of_a_chain_are_those_of_imb(tmp_path: Path) -> None:
 def test_messages_of_the_other_peers_are_as_many_as_their_operations(tmp_path: Path) -> None:
     found = calls(tmp_path, "pingpong")
     # one more says that no other batch follows
-    assert found["MPI_Send"] - 1 == found["MPI_Recv"] > 50 * BATCH
+    assert found["MPI_Send"] - 1 == found["MPI_Recv"] > BATCH
     found = calls(tmp_path, "window", "window", "16")
     assert found["MPI_Isend"] == found["MPI_Wait"] == 16 * found["MPI_Recv"]
     assert "MPI_Irecv" not in found
@@ -86,7 +86,7 @@ def test_messages_of_the_other_peers_are_as_many_as_their_operations(tmp_path: P
     assert 2 * found["MPI_Isend"] == 2 * found["MPI_Irecv"] == found["MPI_Wait"]
     for window in ("allocate", "create"):
         found = calls(tmp_path, "put", window)
-        assert found["MPI_Put"] == found["MPI_Win_flush"] > 50 * BATCH
+        assert found["MPI_Put"] == found["MPI_Win_flush"] > BATCH
         assert found[f"MPI_Win_{window}"] == 1
 
 
