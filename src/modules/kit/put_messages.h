@@ -5,9 +5,9 @@
  *
  *   events  a counter per sender: how many pieces it has delivered; it is put behind each piece, so it tells of it
  *   acks    a counter per receiver: how many cells it has emptied
- *   posts   a ring per receiver: where it wants its next large messages
- *   cells   a ring per sender, for pieces of small messages, which the receiver copies to their place
- *   signals a ring per sender, for put_signal
+ *   posts   a ring per receiver: where it wants its next large messages, and whether in an even lap of the ring or in
+ * an odd one cells   a ring per sender, for pieces of small messages, which the receiver copies to their place signals
+ * a ring per sender, for put_signal
  *
  * A message up to `eager` bytes goes through cells, in pieces. For a larger one the receiver posts its place, and the
  * sender puts it there in one piece; a place that nobody can reach is posted as such, and the message goes through
@@ -26,7 +26,7 @@
  *   pm_progress(e)                      lets the library move what needs its help
  *   pm_far(e, ends, peer, offset)       this byte of the block of a peer
  *   pm_context(e)                       the endpoint's context
- *   pm_token(e, memory, bytes)          what peers call this memory, below 2^62; 0: they cannot reach it
+ *   pm_token(e, memory, bytes)          what peers call this memory, below 2^61; 0: they cannot reach it
  *   pm_place(e, peer, token)            memory of a peer by that name
  */
 #ifndef NETPIPE_KIT_PUT_MESSAGES_H
@@ -42,7 +42,10 @@
 
 enum { PM_LINE = 128, PM_POSTS = 256, PM_SIGNALS = 1024 };
 #define PM_NEVER UINT64_MAX
-enum { PM_POSTED = 1, PM_UNREACHABLE = 2 };
+/* Of a post, below the token. A library may put a word twice (a memcpy of 8 bytes may store them twice), and the second
+ * time after its reader has read it. So no reader empties a place in the ring: a post of the last lap is told by its
+ * lap. */
+enum { PM_POSTED = 1, PM_UNREACHABLE = 2, PM_ODD_LAP = 4, PM_TOKEN_AT = 3 };
 /* Words of a request. */
 enum { PM_DATA, PM_BYTES, PM_MOVED, PM_NEXT, PM_DONE, PM_WHERE, PM_PEER, PM_KIND };
 enum { PM_BY_CELLS, PM_BY_PLACE, PM_NOT_POSTED };
@@ -52,7 +55,7 @@ struct pm_peer {
   uint64_t sent, received;               /* pieces: the events that were told, and those that were taken */
   uint64_t cells_out, cells_in, told_in; /* cells filled there, emptied here, and told as emptied */
   uint64_t posts_out, posts_in;          /* places taken from its ring, and put into its ring */
-  uint64_t posts_met;                    /* of the latter: messages that have arrived */
+  uint64_t posts_met;                    /* of the latter: messages that have arrived, so the sender has read them */
   np_request *out, *out_last, *in, *in_last, *in_unposted;
   uint64_t signals_out, signals_in;
   /* placed: */
@@ -180,21 +183,23 @@ static inline size_t pm_piece(const struct pm_ends* m, const np_request* r) {
   return left < m->cell ? (size_t)left : m->cell;
 }
 
+/* Of this post, by its number. */
+static inline uint64_t pm_lap(uint64_t number) { return number / PM_POSTS % 2 != 0 ? PM_ODD_LAP : 0; }
+
 /* The next large message to this peer, if its place is known. */
 static inline np_status pm_put_in_place(np_endpoint* e, struct pm_ends* m, int peer, np_request* r, int* moved) {
   struct pm_peer* const p = &m->peers[peer];
   const size_t ring = pm_posts_at(m) + (size_t)peer * PM_POSTS * sizeof(uint64_t);
-  uint64_t* const post = pm_here(m, ring) + p->posts_out % PM_POSTS;
-  const uint64_t place = pm_read(post);
+  const uint64_t place = pm_read(pm_here(m, ring) + p->posts_out % PM_POSTS);
   *moved = 0;
-  if (place == 0) return NP_OK;
-  *post = 0;
+  if (place == 0 || (place & PM_ODD_LAP) != pm_lap(p->posts_out)) return NP_OK;
   ++p->posts_out;
-  if ((place & 3) == PM_UNREACHABLE) {
+  if ((place & PM_UNREACHABLE) != 0) {
     r->word[PM_WHERE] = PM_BY_CELLS;
     return NP_OK;
   }
-  PM_TRY(pm_put(e, peer, pm_place(e, peer, place >> 2), (const void*)(uintptr_t)r->word[PM_DATA], r->word[PM_BYTES]));
+  PM_TRY(pm_put(e, peer, pm_place(e, peer, place >> PM_TOKEN_AT), (const void*)(uintptr_t)r->word[PM_DATA],
+                r->word[PM_BYTES]));
   *moved = 1;
   return pm_tell(e, m, peer);
 }
@@ -228,11 +233,11 @@ static inline np_status pm_post(np_endpoint* e, struct pm_ends* m, int peer) {
       if (p->posts_in - p->posts_met >= PM_POSTS) return NP_OK;
       const uint64_t token = pm_token(e, (const void*)(uintptr_t)r->word[PM_DATA], r->word[PM_BYTES]);
       const size_t ring = pm_posts_at(m) + (size_t)m->rank * PM_POSTS * sizeof(uint64_t);
+      const uint64_t lap = pm_lap(p->posts_in);
       const size_t place = ring + p->posts_in++ % PM_POSTS * sizeof(uint64_t);
       r->word[PM_WHERE] = token != 0 ? PM_BY_PLACE : PM_BY_CELLS;
-      if (token == 0) ++p->posts_met;
-      PM_TRY(
-          pm_word(e, peer, (uint64_t*)pm_far(e, m, peer, place), token != 0 ? token << 2 | PM_POSTED : PM_UNREACHABLE));
+      PM_TRY(pm_word(e, peer, (uint64_t*)pm_far(e, m, peer, place),
+                     (token != 0 ? token << PM_TOKEN_AT | PM_POSTED : PM_UNREACHABLE) | lap));
     }
     p->in_unposted = pm_next(r);
   }
@@ -249,7 +254,6 @@ static inline np_status pm_move_in(np_endpoint* e, struct pm_ends* m, int peer) 
       if (!pm_arrived(m, peer)) return NP_OK;
       if (r->word[PM_WHERE] == PM_BY_PLACE) {
         ++p->received;
-        ++p->posts_met;
         break;
       }
       const size_t piece = pm_piece(m, r);
@@ -257,6 +261,7 @@ static inline np_status pm_move_in(np_endpoint* e, struct pm_ends* m, int peer) 
       r->word[PM_MOVED] += piece;
       whole = r->word[PM_MOVED] == r->word[PM_BYTES];
     }
+    if (r->word[PM_BYTES] > m->eager) ++p->posts_met;
     p->in = pm_next(r);
     r->word[PM_DONE] = 1;
     if (p->in_unposted != NULL) PM_TRY(pm_post(e, m, peer));
