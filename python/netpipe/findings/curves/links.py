@@ -19,6 +19,10 @@ from netpipe.records import Environment, PlannedVariant, Rank, Run
 
 def interfaces(reading: Reading, one: Opened) -> Iterator[tuple[str, Facts]]:
     """The network interfaces that a curve's ranks use, with what their hosts recorded of them, each host once."""
+    if not one.settings.get(
+        "interface"
+    ):  # of rank 0; without it no rank has one, in a run of a thousand variants too
+        return
     names = {
         rank.host: rank.settings["interface"]
         for opened_ in reading.run.variants

@@ -77,15 +77,15 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where round trips take one or a few periods of a timer, and neither shared processors, delayed
     acknowledgements, interrupt coalescing nor the path explain that.
     """
-    judged = False
+    judged, least_ns = False, _least_ns(reading)
     for one in opened(reading):
         at = _small(one)
         if at is None:
             continue
         judged = True
         timer = of_interface(reading, one)
-        if timer is None and not _explained(reading, one, at):
-            timer = _of_tick(reading, one, at) or _of_steps(reading, one, at) or _of_samples(reading, one, at)
+        if timer is None and 2 * at.time_ns.value >= least_ns and not _explained(reading, one, at):
+            timer = _of_tick(reading, one) or _of_steps(one, at) or _of_samples(one)
         if timer is None:
             continue
         variant, trip = one.curve.variant, at.time_ns.scaled(2)
@@ -133,14 +133,14 @@ def of_interface(reading: Reading, one: Opened) -> Timer | None:
     return None
 
 
-def _of_tick(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
+def _of_tick(reading: Reading, one: Opened) -> Timer | None:
     ticks = {
         1e9 / hz
         for environment in reading.run.environments
         if environment.host in one.hosts and (hz := Facts(environment.facts).number("clock.tick_hz"))
     }
     for tick_ns in sorted(ticks):
-        if _long(reading, at) and _fits(one, tick_ns, "tick"):
+        if _fits(one, tick_ns, "tick"):
             return Timer(
                 tick_ns,
                 f"{_times(one, tick_ns)} the {time_text(tick_ns)} between two ticks of the kernel's timer",
@@ -153,10 +153,8 @@ def _of_tick(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
     return None
 
 
-def _of_steps(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
+def _of_steps(one: Opened, at: CurvePoint) -> Timer | None:
     """By round trips of a curve that are whole multiples of that of a small message."""
-    if not _long(reading, at):
-        return None
     period_ns = 2 * at.time_ns.value
     longer: dict[int, int] = {}  # multiple -> the smallest size that takes it
     flat = count = 0
@@ -182,10 +180,8 @@ def _of_steps(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
     )
 
 
-def _of_samples(reading: Reading, one: Opened, at: CurvePoint) -> Timer | None:
+def _of_samples(one: Opened) -> Timer | None:
     """By samples of small messages, each of one round trip, that take one or two periods and little in between."""
-    if not _long(reading, at):
-        return None
     counts: list[tuple[float, int]] = []
     for point in one.curve.points:
         for record in point.by_launch if 0 < point.size_bytes <= SMALL_BYTES else ():
@@ -254,12 +250,12 @@ def _times(one: Opened, period_ns: float) -> str:
     return f"{digits(2 * at.time_ns.value / period_ns)} times"
 
 
-def _long(reading: Reading, at: CurvePoint) -> bool:
-    """Is a round trip longer than what sleeping until a message comes, and being woken, takes? The shortest wake-up
-    counts: other work on the processors makes it longer, and no sharper.
+def _least_ns(reading: Reading) -> float:
+    """Of a round trip that is longer than what sleeping until a message comes, and being woken, takes. The shortest
+    wake-up counts: other work on the processors makes it longer, and no sharper.
     """
-    woken = [one.wakeup_ns for one in reading.run.yardsticks if one.wakeup_ns is not None]
-    return 2 * at.time_ns.value >= max(LEAST_NS, WAKE_UPS * min(woken, default=0.0))
+    woken = (one.wakeup_ns for one in reading.run.yardsticks if one.wakeup_ns is not None)
+    return max(LEAST_NS, WAKE_UPS * min(woken, default=0.0))
 
 
 def _explained(reading: Reading, one: Opened, at: CurvePoint) -> bool:
