@@ -24,7 +24,6 @@ A layer between two hosts is never compared with one inside a host: that would b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -35,16 +34,16 @@ import numpy as np
 
 from netpipe.reading import waiting
 from netpipe.reading.blocks.beside import copies
+from netpipe.reading.blocks.common_sizes import large_size, small_size
 from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, groups, in_both, paired
 from netpipe.reading.columns.by_curve import SETTLED
 from netpipe.reading.columns.rows import Rows, together
 from netpipe.reading.curves import WIDE, place_in_plan
 from netpipe.reading.estimate import Bools, Estimate, Estimates, Ints, across, differences, ratios
 from netpipe.reading.layers import Below, may_stand_below
-from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from netpipe.reading.columns.by_curve import ByCurve, CurveRecords
     from netpipe.reading.explained.decision import InStates
@@ -228,20 +227,11 @@ def _at_one_size(losses: Iterable[Loss]) -> Iterator[Loss]:
             np.concatenate([loss.sizes.size[~loss.sizes.apart] for loss in alike]), return_counts=True
         )
         count = dict(zip(sizes.tolist(), number.tolist(), strict=True))
-        small = _most(count, [size for size in count if 0 < size <= LATENCY_MOST_BYTES], _from_latency)
-        large = _most(count, [size for size in count if size > LATENCY_MOST_BYTES], lambda size: -size)
+        chosen = small_size({size: number for size, number in count.items() if size > 0}), large_size(count)
         for loss in alike:
-            both = loss.sizes.of_size(small), loss.sizes.of_size(large)
+            both = (None if size is None else loss.sizes.of_size(size) for size in chosen)
             small_loss, large_loss = (None if one is None or one.apart else one for one in both)
             yield replace(loss, small=small_loss, large=large_loss)
-
-
-def _most(count: Mapping[int, int], sizes: Iterable[int], rank: Callable[[int], float]) -> int:
-    return min(sizes, key=lambda size: (-count[size], rank(size)), default=-1)
-
-
-def _from_latency(size: int) -> float:
-    return abs(math.log(size / LATENCY_BYTES))
 
 
 def _layers(run: Run) -> dict[str, _Layer]:

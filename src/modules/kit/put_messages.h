@@ -5,9 +5,9 @@
  *
  *   events  a counter per sender: how many pieces it has delivered; it is put behind each piece, so it tells of it
  *   acks    a counter per receiver: how many cells it has emptied
- *   posts   a ring per receiver: where it wants its next large messages, and whether in an even lap of the ring or in
- * an odd one cells   a ring per sender, for pieces of small messages, which the receiver copies to their place signals
- * a ring per sender, for put_signal
+ *   posts   a ring per receiver: where it wants its next large messages, and in which lap of the ring
+ *   cells   a ring per sender, for pieces of small messages, which the receiver copies to their place
+ *   signals a ring per sender, for put_signal
  *
  * A message up to `eager` bytes goes through cells, in pieces. For a larger one the receiver posts its place, and the
  * sender puts it there in one piece; a place that nobody can reach is posted as such, and the message goes through

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A congestion control that does not suit the way: one that paces by an estimate (BBR) where there is no delay, or one
+"""A congestion control that does not suit the path: one that paces by an estimate (BBR) where there is no delay, or one
 that takes each lost packet for a full link (CUBIC, Reno) where packets are lost for another reason.
 """
 
@@ -37,7 +37,7 @@ SYSCTL = "sysctl net.ipv4.tcp_congestion_control={}".format
 LEAST_BYTES = loss_limit.LEAST_BYTES
 KEPT = 0.75  # of the layer below
 SLOWER = 1.05  # than the same with the other control
-AS_SLOW = 1.25  # a library that is so many times as fast as the layer of netpipe takes another way
+AS_SLOW = 1.25  # a library that is so many times as fast as the layer of netpipe takes another path
 
 CERTAIN = "The congestion control is certain; that it is the cause is shown by the experiment."
 LIKELY = (
@@ -48,7 +48,7 @@ LIKELY = (
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A curve whose congestion control does not suit its way, as far as the run tells."""
+    """A curve whose congestion control does not suit its path, as far as the run tells."""
 
     one: Opened
     size_bytes: int
@@ -129,9 +129,11 @@ def _beside_another(
     faster. None: the run did not measure one beside it.
     """
     found = []
+    alike = (one.module, one.curve.pattern)
     for other in known:
-        same = other.module == one.module and _without_control(other) == _without_control(one)
-        if not same or other.settings[NAME] not in controls or other.curve.pattern != one.curve.pattern:
+        if other.settings[NAME] not in controls or (other.module, other.curve.pattern) != alike:
+            continue
+        if _without_control(other) != _without_control(one):
             continue
         name, instead = other.curve.variant, other.settings[NAME]
         measured = beside(reading, Confirm(one.curve.variant, name, one.curve.pattern, []), LEAST_BYTES)
@@ -187,7 +189,7 @@ def _held_back(reading: Reading, one: Opened) -> Unfit | None:
 
 
 def _of_libraries(known: Sequence[Opened], between: Sequence[Unfit]) -> Iterator[Unfit]:
-    """The libraries whose connections are under the same control and take the same way, where they are no faster. They
+    """The libraries whose connections are under the same control and take the same path, where they are no faster. They
     have no setting for it, and count nothing.
     """
     for one in known:

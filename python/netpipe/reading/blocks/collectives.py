@@ -14,19 +14,19 @@ message at a time (`least`).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from netpipe.reading.blocks.chains import Bar
+from netpipe.reading.blocks.common_sizes import large_size, small_size
 from netpipe.reading.blocks.visits import TRUTH, Seen, Sized, estimates_of_each, paired
 from netpipe.reading.curves import place_in_plan
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.summary import LATENCY_BYTES, LATENCY_MOST_BYTES
+from netpipe.reading.summary import LATENCY_MOST_BYTES
 from netpipe.reading.sweeps import COLLECTIVE, OPERATION
 
 if TYPE_CHECKING:
@@ -168,9 +168,8 @@ def collectives(
     with_sizes = [found for one, found in found_all if one.what != BARRIER] or [
         found for _, found in found_all
     ]
-    every = [size.size_bytes for found in with_sizes for size in found]
-    small = _common((size for size in every if size <= LATENCY_MOST_BYTES), _from_latency)
-    large = _common((size for size in every if size > LATENCY_MOST_BYTES), lambda size: -size)
+    every = Counter(size.size_bytes for found in with_sizes for size in found)
+    small, large = small_size(every), large_size(every)
     made = []
     for (variant, message), of in sizes.items():
         of_message = times[variant, message].by_size()
@@ -227,7 +226,7 @@ def _sizes(
     """Without the sizes `apart`, at which one of the two was not visited in the state of its curve."""
     own, message = (times[name].by_size() for name in of.names)
     even = of.operation.options.get("counts", "even") == "even"
-    latency = _common((size for size in message if size <= LATENCY_MOST_BYTES), _from_latency)
+    latency = small_size(dict.fromkeys(message, 1))
     for size, ratio in ratios.by_size().items():
         if size in apart or size not in message or (of.what == BARRIER and size > LATENCY_MOST_BYTES):
             continue
@@ -243,7 +242,7 @@ def _collective(
     mode: PlannedMode, sizes: Sequence[CollectiveSize], small: int | None, large: int | None
 ) -> Collective:
     at = {size.size_bytes: size for size in sizes}
-    own = _common((size for size in at if size <= LATENCY_MOST_BYTES), _from_latency)
+    own = small_size(dict.fromkeys(at, 1))
     near = small if small in at else own
     settings = [one for one in mode.pattern.partition(":")[2].split(",") if one]
     besides = [one for one in settings if one.partition("=")[0] != OPERATION]
@@ -254,13 +253,3 @@ def _collective(
         None if near is None else at[near],
         None if large is None else at.get(large),
     )
-
-
-def _common(sizes: Iterable[int], rank: Callable[[int], float]) -> int | None:
-    """The size that occurs most often, and of several the first by rank."""
-    count = Counter(sizes)
-    return min(count, key=lambda size: (-count[size], rank(size)), default=None)
-
-
-def _from_latency(size: int) -> float:
-    return abs(math.log(max(size, 1) / LATENCY_BYTES))
