@@ -24,6 +24,8 @@ def mpi_words(rounds: int) -> list[Result]:
                 ("atomic:op=compare_swap", ("compare_and_swap", window), 8, "compare and swap"),
                 ("accumulate", ("accumulate", window), 8, "accumulate"),
                 ("accumulate", ("accumulate", window), 1 << 20, "accumulate"),
+                ("accumulate:fetch=yes", ("get_accumulate", window), 8, "get and accumulate"),
+                ("accumulate:fetch=yes", ("get_accumulate", window), 1 << 20, "get and accumulate"),
             ],
             (f"window={window},transport=shm",),
         )

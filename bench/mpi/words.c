@@ -4,7 +4,7 @@
  * allocates or that it is given: the loops of osu_fop_latency, osu_cas_latency and osu_acc_latency with a flush after
  * each, and of IMB's Sendrecv with requests.
  *
- *     mpirun -n 2 words FILE SECONDS BYTES fetch_and_op|compare_and_swap|accumulate|ring allocate|create
+ *     mpirun -n 2 words FILE SECONDS BYTES fetch_and_op|compare_and_swap|accumulate|get_accumulate|ring allocate|create
  */
 #define _GNU_SOURCE
 #include "samples.h"
@@ -40,6 +40,15 @@ static void accumulate(int rounds) {
   }
 }
 
+/* What was there comes to where the other rank's sums would arrive, as in netpipe. */
+static void get_accumulate(int rounds) {
+  const int count = bytes / (int)sizeof(double);
+  for (int i = 0; i < rounds && rank == 0; i++) {
+    MPI_Get_accumulate(out, count, MPI_DOUBLE, in, count, MPI_DOUBLE, 1, 0, count, MPI_DOUBLE, MPI_SUM, win);
+    MPI_Win_flush(1, win);
+  }
+}
+
 static void ring(int rounds) {
   MPI_Request requests[2];
   for (int i = 0; i < rounds; i++) {
@@ -53,6 +62,7 @@ static void ring(int rounds) {
 static void (*chosen(const char* name))(int) {
   if (strcmp(name, "fetch_and_op") == 0) return fetch_and_op;
   if (strcmp(name, "compare_and_swap") == 0) return compare_and_swap;
+  if (strcmp(name, "get_accumulate") == 0) return get_accumulate;
   return strcmp(name, "accumulate") == 0 ? accumulate : ring;
 }
 

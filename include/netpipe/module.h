@@ -379,6 +379,12 @@ typedef struct np_one_sided {
    * first one. */
   np_status (*fetch_accumulate)(np_endpoint* endpoint, int peer, const double* source, double* result,
                                 const np_region* target, size_t offset, size_t count);
+  /* times times accumulate and flush, in one call: the i-th from near + i * near_stride, in bytes, and to
+   * offset + i * far_stride, of count doubles, one at least. With a result, fetch_accumulate: the i-th stores at
+   * result + i * far_stride. As put_each. */
+  np_status (*accumulate_each)(np_endpoint* endpoint, int peer, const double* near, size_t near_stride,
+                               double* result_or_null, const np_region* target, size_t offset, size_t far_stride,
+                               size_t count, size_t times);
 } np_one_sided;
 
 /* ---------------------------------------------------------------------------------------------- collectives */

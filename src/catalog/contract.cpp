@@ -49,6 +49,7 @@ constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "
   X(atomic, atomic)                              \
   X(accumulate, accumulate)                      \
   X(fetch_accumulate, fetch_accumulate)          \
+  X(accumulate_each, accumulate_each)            \
   X(prepare_collective, np_collectives::prepare) \
   X(release_collective, release)                 \
   X(barrier, barrier)                            \

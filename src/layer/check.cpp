@@ -64,7 +64,7 @@ std::string group_fault(const Layer& l) {
   const bool one_sided = l.put != nullptr || l.get != nullptr || l.iput != nullptr || l.iget != nullptr ||
                          l.put_each != nullptr || l.get_each != nullptr || l.put_signal != nullptr ||
                          l.put_strided != nullptr || l.get_strided != nullptr || l.atomic != nullptr ||
-                         l.accumulate != nullptr || l.fetch_accumulate != nullptr;
+                         l.accumulate != nullptr || l.fetch_accumulate != nullptr || l.accumulate_each != nullptr;
   const bool requests =
       l.isend != nullptr || l.irecv != nullptr || l.isend_parts != nullptr || l.iput != nullptr || l.iget != nullptr;
   const bool collective = l.np_collectives::prepare != nullptr;

@@ -72,7 +72,15 @@ np_status run_sums(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::i
         const auto offset = static_cast<std::size_t>(in - s.near_in);  // the peer's places lie alike
         return add(numbers(out + at), numbers(in + at), offset + at, count);
       },
-      false, [](std::uint64_t, std::uint64_t&) { return NP_OK; }, not_started);
+      s.module.accumulate_each != nullptr && count > 0,
+      [&](std::uint64_t wanted, std::uint64_t& done) {
+        const auto [near, far] = take_both(s.outgoing, s.incoming, wanted);
+        done += near.count;
+        return s.module.accumulate_each(s.endpoint, mirrored(s.rank, s.nranks), numbers(near.base), near.stride,
+                                        fetches(s) ? numbers(far.base) : nullptr, s.far_in,
+                                        static_cast<std::size_t>(far.base - s.near_in), far.stride, count, near.count);
+      },
+      not_started);
 }
 
 np_status run_accumulates(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* stamps) {

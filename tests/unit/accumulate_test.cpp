@@ -21,7 +21,7 @@ constexpr std::size_t doubles = 60;
 
 // Not np_endpoint itself: another test of this program has one.
 struct Adding {
-  int sums = 0, fetches = 0, flushes = 0;
+  int sums = 0, fetches = 0, flushes = 0, calls_of_many = 0;
   np_status answers = NP_OK;     // to a count of 0
   bool fetches_nothing = false;  // leaves the result as it was
   bool fetches_late = false;     // what is there after the sum
@@ -63,6 +63,26 @@ Layer layer_that_adds() {
   return layer;
 }
 
+// With a loop of its own.
+Layer layer_that_adds_all_at_once() {
+  Layer layer = layer_that_adds();
+  layer.accumulate_each = [](np_endpoint* e, int, const double* near, std::size_t near_stride, double* result,
+                             const np_region* target, std::size_t offset, std::size_t far_stride, std::size_t count,
+                             std::size_t times) {
+    ++seen_by(e).calls_of_many;
+    for (std::size_t i = 0; i < times; ++i) {
+      const auto* const source = reinterpret_cast<const double*>(reinterpret_cast<const char*>(near) + i * near_stride);
+      auto* const back =
+          result == nullptr ? nullptr : reinterpret_cast<double*>(reinterpret_cast<char*>(result) + i * far_stride);
+      const np_status status = add(e, source, back, target, offset + i * far_stride, count);
+      if (status != NP_OK) return status;
+      ++seen_by(e).flushes;
+    }
+    return NP_OK;
+  };
+  return layer;
+}
+
 Mode mode_of(const std::string& text) {
   Result<Mode> mode = parse_mode(text);
   EXPECT_TRUE(mode) << text;
@@ -71,8 +91,11 @@ Mode mode_of(const std::string& text) {
 
 // Rank 0 of two, with what it reads and fetches, and the memory of rank 1.
 struct Two {
-  Two(const std::string& text, const Adding& does, std::size_t bytes)
-      : mode(mode_of(text)), seen(does), stage{mode.part(0, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
+  Two(const std::string& text, const Adding& does, std::size_t bytes, Layer over = layer_that_adds())
+      : layer(std::move(over)),
+        mode(mode_of(text)),
+        seen(does),
+        stage{mode.part(0, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
     const std::size_t stride = mode.pattern->place_bytes(stage);
     EXPECT_LE(stride * places, sizeof out);
     stage.outgoing = Slots(bytes_of(out), stride, places);
@@ -110,7 +133,7 @@ struct Two {
 
   static char* bytes_of(std::array<double, doubles>& some) { return reinterpret_cast<char*>(some.data()); }
 
-  Layer layer = layer_that_adds();
+  Layer layer;
   Mode mode;
   Adding seen;
   Stage stage;
@@ -162,12 +185,36 @@ TEST(Accumulate, CallsTheOperationThatItIsNamedFor) {
   EXPECT_EQ(std::pair(plain.seen.flushes, fetching.seen.flushes), std::pair(5, 5));
 }
 
+TEST(Accumulate, LeavesTheLoopToALayerThatHasOneWhereEachSumIsFlushed) {
+  for (const std::string text : {"accumulate", "accumulate:fetch=yes"}) {
+    Two each(text, {}, 24, layer_that_adds_all_at_once());
+    EXPECT_EQ(each.run(), NP_OK) << text;
+    EXPECT_EQ(each.verdict(), "") << text;
+    EXPECT_EQ(std::pair(each.seen.sums + each.seen.fetches, each.seen.flushes), std::pair(5, 5)) << text;
+    EXPECT_EQ(each.seen.fetches, text == "accumulate" ? 0 : 5);
+    EXPECT_GE(each.seen.calls_of_many, 3) << text;  // one before, and one for each of two samples
+  }
+  for (const std::string text :
+       {"accumulate:in_flight=3", "accumulate:sync=fence", "accumulate:in_flight=3,fetch=yes"}) {
+    Two other(text, {}, 24, layer_that_adds_all_at_once());
+    EXPECT_EQ(other.run(), NP_OK) << text;
+    EXPECT_EQ(other.verdict(), "") << text;
+    EXPECT_EQ(other.seen.calls_of_many, 0) << text;
+  }
+  Two wrong("accumulate", {.forgets = 1}, 24, layer_that_adds_all_at_once());
+  EXPECT_EQ(wrong.run(), NP_OK);
+  EXPECT_EQ(beginning(wrong.verdict(), 36), "target has a wrong sum in element 2:");
+  Two late("accumulate:fetch=yes", {.fetches_late = true}, 24, layer_that_adds_all_at_once());
+  EXPECT_EQ(late.run(), NP_OK);
+  EXPECT_EQ(beginning(late.verdict(), 42), "origin fetched a wrong number of element 0");
+}
+
 // So that the rank that only waits does not wait for one that may not add.
 TEST(Accumulate, AddsNothingWhereTheSettingsAllowNone) {
   for (const std::string text : {"accumulate", "accumulate:fetch=yes"}) {
-    Two two(text, {.answers = NP_UNSUPPORTED}, 8);
+    Two two(text, {.answers = NP_UNSUPPORTED}, 8, layer_that_adds_all_at_once());
     EXPECT_EQ(two.run(), NP_UNSUPPORTED) << text;
-    EXPECT_EQ(two.seen.sums + two.seen.fetches + two.seen.flushes, 0) << text;
+    EXPECT_EQ(two.seen.sums + two.seen.fetches + two.seen.flushes + two.seen.calls_of_many, 0) << text;
   }
 }
 

@@ -237,9 +237,17 @@ TEST(Layer, TakesATableFromBeforeASumCouldFetch) {
   };
   tables.one_sided.fetch_accumulate = [](np_endpoint*, int, const double*, double*, const np_region*, std::size_t,
                                          std::size_t) { return NP_OK; };
+  tables.one_sided.accumulate_each = [](np_endpoint*, int, const double*, std::size_t, double*, const np_region*,
+                                        std::size_t, std::size_t, std::size_t, std::size_t) { return NP_OK; };
   auto layer = Layer::of(tables.all(), "/opt/new.so");
   ASSERT_TRUE(layer) << layer.failure().sentence;
   EXPECT_EQ((*layer)->fetch_accumulate, tables.one_sided.fetch_accumulate);
+  EXPECT_EQ((*layer)->accumulate_each, tables.one_sided.accumulate_each);
+  tables.one_sided.size = offsetof(np_one_sided, accumulate_each);
+  layer = Layer::of(tables.all(), "/opt/older.so");
+  ASSERT_TRUE(layer) << layer.failure().sentence;
+  EXPECT_EQ((*layer)->fetch_accumulate, tables.one_sided.fetch_accumulate);
+  EXPECT_EQ((*layer)->accumulate_each, nullptr);
   tables.one_sided.size = offsetof(np_one_sided, fetch_accumulate);
   layer = Layer::of(tables.all(), "/opt/old.so");
   ASSERT_TRUE(layer) << layer.failure().sentence;

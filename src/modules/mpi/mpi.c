@@ -396,6 +396,7 @@ static const np_one_sided transfers = {.size = sizeof(np_one_sided),
                                        .put_each = mpi_put_each,
                                        .get_each = mpi_get_each,
                                        .fetch_accumulate = mpi_fetch_accumulate,
+                                       .accumulate_each = mpi_accumulate_each,
 #endif
 #if HAVE_PASSIVE_TARGET
                                        .iput = mpi_iput,

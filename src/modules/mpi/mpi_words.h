@@ -170,6 +170,54 @@ static np_status mpi_fetch_accumulate(np_endpoint* e, int peer, const double* so
                  "MPI_Get_accumulate");
 }
 
+/* More doubles than an int counts: what is between two calls costs nothing then. */
+static COLD np_status large_accumulate_each(np_endpoint* e, int peer, const char* source, size_t near_stride,
+                                            char* back, const np_region* target, size_t offset, size_t far_stride,
+                                            size_t count, size_t times) {
+  for (size_t i = 0; i < times; ++i) {
+    const double* const from = (const double*)(source + i * near_stride);
+    const size_t to = offset + i * far_stride;
+    np_status status = back == NULL
+                           ? mpi_accumulate(e, peer, from, target, to, count)
+                           : mpi_fetch_accumulate(e, peer, from, (double*)(back + i * far_stride), target, to, count);
+    if (status == NP_OK) status = complete(e, peer, e->active->win);
+    if (status != NP_OK) return status;
+  }
+  return NP_OK;
+}
+
+/* As a program writes them, one after the other: behind a flush that waits for all stores nothing is hidden that a
+ * pattern does between two calls. */
+static np_status mpi_accumulate_each(np_endpoint* e, int peer, const double* near, size_t near_stride, double* result,
+                                     const np_region* target, size_t offset, size_t far_stride, size_t count,
+                                     size_t times) {
+  const char* source = (const char*)near;
+  char* back = (char*)result;
+  if (UNLIKELY(count > INT_MAX))
+    return large_accumulate_each(e, peer, source, near_stride, back, target, offset, far_stride, count, times);
+  if (UNLIKELY(e->type != TYPE_BYTES)) return whole_words(e);
+  ENTER_OR_RETURN(e, target, offset, count * sizeof *near);
+  ENTER_OR_RETURN(e, target, offset + (times - 1) * far_stride, count * sizeof *near);
+  const MPI_Win win = e->active->win;
+  const int many = (int)count;
+  MPI_Aint place = (MPI_Aint)(target->word[REGION_FAR_BASE] + offset);
+  for (; times > 0; --times, source += near_stride, place += (MPI_Aint)far_stride) {
+    if (back == NULL) {
+      MPI_OR_RETURN(e, MPI_Accumulate(PLAIN(source), many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE, MPI_SUM, win),
+                    "MPI_Accumulate");
+    } else {
+      MPI_OR_RETURN(e,
+                    MPI_Get_accumulate(source, many, MPI_DOUBLE, back, many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE,
+                                       MPI_SUM, win),
+                    "MPI_Get_accumulate");
+      back += far_stride;
+    }
+    const np_status completed = complete(e, peer, win);
+    if (UNLIKELY(completed != NP_OK)) return completed;
+  }
+  return NP_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------- put and tell */
 
 #if HAVE_PASSIVE_TARGET
