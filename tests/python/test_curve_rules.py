@@ -237,6 +237,7 @@ def test_a_buffer_that_the_kernel_left_alone_or_made_larger_is_not_cut() -> None
     assert "asked for a sndbuf of 4 MiB and got 208 KiB" in found.what
     assert found.remedy.startswith("sysctl -w net.core.wmem_max=4194304, or leave sndbuf out")
     assert found.experiment == "netpipe run tcp:sndbuf=4M tcp --sizes 1048576"
+    assert found.confirm is None  # that a cut buffer costs nothing does not make it whole
     for asked in (
         "0",
         "",
@@ -266,6 +267,7 @@ def test_what_a_cut_buffer_costs_is_said_where_the_run_has_the_variant_without_i
     assert found.gain is not None
     assert found.gain.value == pytest.approx(3, rel=0.01)
     assert "tcp is 3.00 times as fast" in found.what
+    assert found.confirm is not None
     assert "net.core.rmem_max" in found.remedy
 
 

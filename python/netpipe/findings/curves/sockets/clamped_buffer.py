@@ -23,6 +23,7 @@ from netpipe.findings import (
     rule,
 )
 from netpipe.findings.curves import Opened, beside, opened, without_settings
+from netpipe.findings.experiments import words
 from netpipe.reading import Reading
 from netpipe.records import Rank, Run
 from netpipe.units import bytes_of, digits, size_text
@@ -32,7 +33,9 @@ LIMITS = {"sndbuf": "net.core.wmem_max", "rcvbuf": "net.core.rmem_max"}
 
 @rule("clamped-buffer", "Socket buffer cut", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires once for each variant whose socket has less than half of twice the bytes that it asked for."""
+    """Fires once for each variant whose socket has less than half of twice the bytes that it asked for. That is certain
+    whether it costs time or not, so an experiment can only withdraw what the run says of the cost.
+    """
     of = {one.curve.variant: one for one in opened(reading) if len(one.curve.points)}
     if not any(f"{name}_kernel_bytes" in one.settings for one in of.values() for name in LIMITS):
         raise CannotJudge("no layer recorded the buffers that its sockets have")
@@ -52,12 +55,13 @@ def judge(reading: Reading) -> Iterator[Finding]:
                     "given": Quantity(given, "bytes"),
                     **({"times": times} if times else {}),
                 },
-                certainty="The socket said how large its buffer is; that this costs time is shown by the experiment.",
+                certainty="The socket said how large its buffer is; whether that costs time is shown by the experiment.",
                 cause=f"The kernel gives at most {LIMITS[name]} and reports no error. A buffer that was set is not "
                 "autotuned, so it can be smaller than without the setting.",
                 remedy=f"sysctl -w {LIMITS[name]}={asked}, or leave {name} out",
                 gain=times,
-                confirm=confirm,
+                experiment=words.command(confirm),
+                confirm=confirm if times else None,
             )
 
 
