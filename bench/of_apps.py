@@ -39,7 +39,7 @@ from netpipe.records import Run
 from netpipe.session import Request as Measuring
 from netpipe.session import Session
 
-RANKS = (2, 4)
+RANKS = tuple(map(int, os.environ.get("NETPIPE_BENCH_RANKS", "2,4").split(",")))
 CLASS = os.environ.get("NETPIPE_BENCH_CLASS", "W")  # A where there is time: it takes ten times as long
 SWEEP = "sweep3d"
 EP = "ep"  # has next to no messages: it has to cost nothing to profile, and there is nothing to predict

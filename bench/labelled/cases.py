@@ -456,6 +456,13 @@ DEFER_INTERRUPTS = (
 )
 
 
+# Of both directions, by 3 % every half second, down from 1 Gbit/s. It ends with the link, or after two minutes.
+NARROW = (
+    "(rate=1000000; while [ $rate -gt 1000 ] && "
+    "tc qdisc replace dev eth0 root tbf rate ${rate}kbit burst 64k latency 50ms; "
+    "do rate=$((rate * 97 / 100)); sleep 0.5; done) > /dev/null 2>&1 &"
+)
+
 BY_LOSS, BY_ESTIMATE = "tcp:congestion=cubic", "tcp:congestion=bbr"
 LOSSY = ("--rate", "1g", "--delay", "2ms", "--loss", "1%")
 
@@ -521,6 +528,13 @@ LINKS = (
         *wrong("timer-interval", None, "tcp", "tcp:wait=poll"),
         text="8,1k,16k",
         shell=DEFER_INTERRUPTS,
+    ),
+    between(
+        "link-narrows",
+        (),
+        Labelled("tcp", ("drift",), allows=("rate-limit",)),
+        text="256k,512k",
+        shell=NARROW,
     ),
 )
 
