@@ -55,7 +55,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
                     "given": Quantity(given, "bytes"),
                     **({"times": times} if times else {}),
                 },
-                certainty="The socket said how large its buffer is; whether that costs time is shown by the experiment.",
+                certainty="The socket said how large its buffer is. The experiment shows whether that costs time.",
                 cause=f"The kernel gives at most {LIMITS[name]} and reports no error. A buffer that was set is not "
                 "autotuned, so it can be smaller than without the setting.",
                 remedy=f"sysctl -w {LIMITS[name]}={asked}, or leave {name} out",
