@@ -187,7 +187,15 @@ static COLD np_status large_accumulate_each(np_endpoint* e, int peer, const char
 }
 
 /* As a program writes them, one after the other: behind a flush that waits for all stores nothing is hidden that a
- * pattern does between two calls. */
+ * pattern does between two calls, not even the question which of two calls it is. */
+#define EACH_SUM(call, name, beside)                                                         \
+  for (; times > 0; --times, source += near_stride, place += (MPI_Aint)far_stride, beside) { \
+    MPI_OR_RETURN(e, call, name);                                                            \
+    const np_status completed = complete(e, peer, win);                                      \
+    if (UNLIKELY(completed != NP_OK)) return completed;                                      \
+  }                                                                                          \
+  return NP_OK
+
 static np_status mpi_accumulate_each(np_endpoint* e, int peer, const double* near, size_t near_stride, double* result,
                                      const np_region* target, size_t offset, size_t far_stride, size_t count,
                                      size_t times) {
@@ -201,21 +209,13 @@ static np_status mpi_accumulate_each(np_endpoint* e, int peer, const double* nea
   const MPI_Win win = e->active->win;
   const int many = (int)count;
   MPI_Aint place = (MPI_Aint)(target->word[REGION_FAR_BASE] + offset);
-  for (; times > 0; --times, source += near_stride, place += (MPI_Aint)far_stride) {
-    if (back == NULL) {
-      MPI_OR_RETURN(e, MPI_Accumulate(PLAIN(source), many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE, MPI_SUM, win),
-                    "MPI_Accumulate");
-    } else {
-      MPI_OR_RETURN(e,
-                    MPI_Get_accumulate(source, many, MPI_DOUBLE, back, many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE,
-                                       MPI_SUM, win),
-                    "MPI_Get_accumulate");
-      back += far_stride;
-    }
-    const np_status completed = complete(e, peer, win);
-    if (UNLIKELY(completed != NP_OK)) return completed;
+  if (back != NULL) {
+    EACH_SUM(MPI_Get_accumulate(source, many, MPI_DOUBLE, back, many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE,
+                                MPI_SUM, win),
+             "MPI_Get_accumulate", back += far_stride);
   }
-  return NP_OK;
+  EACH_SUM(MPI_Accumulate(PLAIN(source), many, MPI_DOUBLE, peer, place, many, MPI_DOUBLE, MPI_SUM, win),
+           "MPI_Accumulate", (void)0);
 }
 
 /* ---------------------------------------------------------------------------------------------- put and tell */
