@@ -379,9 +379,9 @@ typedef struct np_one_sided {
    * first one. */
   np_status (*fetch_accumulate)(np_endpoint* endpoint, int peer, const double* source, double* result,
                                 const np_region* target, size_t offset, size_t count);
-  /* times times accumulate and flush, in one call: the i-th from near + i * near_stride, in bytes, and to
-   * offset + i * far_stride, of count doubles, one at least. With a result, fetch_accumulate: the i-th stores at
-   * result + i * far_stride. As put_each. */
+  /* So many sums (times) in one call, each flushed before the next begins. The i-th adds the count doubles, one at
+   * least, at near + i * near_stride to those at offset + i * far_stride; strides are bytes. With a result it stores
+   * what was there at result + i * far_stride: only a layer that has fetch_accumulate is given one. As put_each. */
   np_status (*accumulate_each)(np_endpoint* endpoint, int peer, const double* near, size_t near_stride,
                                double* result_or_null, const np_region* target, size_t offset, size_t far_stride,
                                size_t count, size_t times);
