@@ -207,16 +207,21 @@ def _tried(reading: Reading, findings: list[Finding]) -> list[Finding]:
     """The findings with the commands of their experiments, and with what was measured by them."""
     if not any(found.confirm for found in findings):
         return findings
-    kept = words.kept(reading.run.header.argv) if reading.run.header else []
     runs = outcomes.beside(reading.run)
     told = []
     for found in findings:
         if found.confirm is not None:
-            confirm = msgspec.structs.replace(found.confirm, options=kept)
+            confirm = as_measured(reading, found.confirm)
             found = msgspec.structs.replace(found, experiment=words.command(confirm), confirm=confirm)
             found = with_outcome(found, outcomes.of(confirm, runs))
         told.append(found)
     return told
+
+
+def as_measured(reading: Reading, confirm: Confirm) -> Confirm:
+    """An experiment as its run was measured: with the hosts, the pinning and whatever else matters of its command."""
+    kept = words.kept(reading.run.header.argv) if reading.run.header else []
+    return msgspec.structs.replace(confirm, options=kept)
 
 
 def with_outcome(found: Finding, outcome: Confirmed | None) -> Finding:

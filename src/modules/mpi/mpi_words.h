@@ -170,7 +170,7 @@ static np_status mpi_fetch_accumulate(np_endpoint* e, int peer, const double* so
                  "MPI_Get_accumulate");
 }
 
-/* More doubles than an int counts: what is between two calls costs nothing then. */
+/* For more doubles than an int can count. Each sum takes so long that calls between two of them do not matter. */
 static COLD np_status large_accumulate_each(np_endpoint* e, int peer, const char* source, size_t near_stride,
                                             char* back, const np_region* target, size_t offset, size_t far_stride,
                                             size_t count, size_t times) {
@@ -186,14 +186,14 @@ static COLD np_status large_accumulate_each(np_endpoint* e, int peer, const char
   return NP_OK;
 }
 
-/* As a program writes them, one after the other: behind a flush that waits for all stores nothing is hidden that a
- * pattern does between two calls, not even the question which of two calls it is. */
-#define EACH_SUM(call, name, beside)                                                         \
-  for (; times > 0; --times, source += near_stride, place += (MPI_Aint)far_stride, beside) { \
-    MPI_OR_RETURN(e, call, name);                                                            \
-    const np_status completed = complete(e, peer, win);                                      \
-    if (UNLIKELY(completed != NP_OK)) return completed;                                      \
-  }                                                                                          \
+/* As a program writes them, one after the other. A flush that waits for all stores also waits for whatever a pattern
+ * does between two calls, so there is a loop for each call, and no test in it of which of them to make. */
+#define EACH_SUM(call, name, advance)                                                         \
+  for (; times > 0; --times, source += near_stride, place += (MPI_Aint)far_stride, advance) { \
+    MPI_OR_RETURN(e, call, name);                                                             \
+    const np_status completed = complete(e, peer, win);                                       \
+    if (UNLIKELY(completed != NP_OK)) return completed;                                       \
+  }                                                                                           \
   return NP_OK
 
 static np_status mpi_accumulate_each(np_endpoint* e, int peer, const double* near, size_t near_stride, double* result,

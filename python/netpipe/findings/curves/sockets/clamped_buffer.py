@@ -18,6 +18,7 @@ from netpipe.findings import (
     Confirm,
     Finding,
     Quantity,
+    as_measured,
     examples,
     quantity,
     rule,
@@ -33,8 +34,8 @@ LIMITS = {"sndbuf": "net.core.wmem_max", "rcvbuf": "net.core.rmem_max"}
 
 @rule("clamped-buffer", "Socket buffer cut", about=CURVES, needs=("points",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires once for each variant whose socket has less than half of twice the bytes that it asked for. That is certain
-    whether it costs time or not, so an experiment can only withdraw what the run says of the cost.
+    """Fires once for each variant whose socket has less than half of twice the bytes that it asked for. The socket said
+    so: an experiment can show what it costs, and cannot withdraw it.
     """
     of = {one.curve.variant: one for one in opened(reading) if len(one.curve.points)}
     if not any(f"{name}_kernel_bytes" in one.settings for one in of.values() for name in LIMITS):
@@ -60,8 +61,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 "autotuned, so it can be smaller than without the setting.",
                 remedy=f"sysctl -w {LIMITS[name]}={asked}, or leave {name} out",
                 gain=times,
-                experiment=words.command(confirm),
-                confirm=confirm if times else None,
+                experiment=words.command(as_measured(reading, confirm)),
             )
 
 
