@@ -71,6 +71,14 @@ def results_of(path: Path) -> list[Result]:
         raise ValueError(f"{path} is no file that --json wrote: {wrong}") from None
 
 
+def keep(results: list[Result], arguments: argparse.Namespace) -> None:
+    """As --json and --table ask."""
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
+    if arguments.table:
+        arguments.table.write_text("".join(f"{line}\n" for line in table(results)))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -141,10 +149,7 @@ def main() -> int:
             print(f"{r.verdict or 'said':<9} {r.name}: {r.what}", flush=True)
             print(f"          ours {r.ours} | peer {r.peer} | {r.figure} (target {r.target})", flush=True)
         results += found
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
-    if arguments.table:
-        arguments.table.write_text("".join(f"{line}\n" for line in table(results)))
+        keep(results, arguments)  # at once: whoever ends a long call keeps what it has measured
     missed = [r for r in results if r.verdict == "missed"]
     undecided = sum(r.verdict == "undecided" for r in results)
     print(f"{sum(r.verdict == 'met' for r in results)} met, {len(missed)} missed, {undecided} undecided")

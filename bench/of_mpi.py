@@ -182,13 +182,24 @@ def of_classic(rounds: int, library: Library) -> list[Result]:
     return results
 
 
+def with_peers() -> list[str]:
+    """Every Open MPI and MPICH that was added, or those of them that NETPIPE_BENCH_MPI names (mpi@mpich,mpi@openmpi),
+    where there is no time for all. Raises MissingError if there are none.
+    """
+    there = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
+    if not there:
+        raise MissingError("no MPI was added: netpipe modules add")
+    asked = os.environ.get("NETPIPE_BENCH_MPI", ",".join(there)).split(",")
+    unknown = [name for name in asked if name not in there]
+    if unknown:
+        raise MissingError(f"NETPIPE_BENCH_MPI names {', '.join(unknown)}, and there are {', '.join(there)}")
+    return asked
+
+
 def mpi(rounds: int) -> list[Result]:
     """Ping-pong over every Open MPI and MPICH that was added."""
-    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
-    if not chosen:
-        raise MissingError("no MPI was added: netpipe modules add")
     results = []
-    for name in chosen:
+    for name in with_peers():
         for transport in ("shm", "tcp"):
             with tempfile.TemporaryDirectory() as folder:
                 library = Library(name, f"transport={transport}", Path(folder))
@@ -249,9 +260,7 @@ def mpi_peers(rounds: int) -> list[Result]:
     """A peer's number in the peer's way: the loops of the OSU and Intel MPI benchmarks over every Open MPI and MPICH in
     shared memory, beside the options that docs/how-to/compare-with-osu-and-imb.md names for them.
     """
-    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
-    if not chosen:
-        raise MissingError("no MPI was added: netpipe modules add")
+    chosen = with_peers()
     window = "window:in_flight=64,places=one"
     latencies = [
         ("pingpong:buffers=apart", ("latency",), size, "osu_latency") for size in (8, 65536, 1 << 20)
@@ -316,10 +325,8 @@ def mpi_threads(rounds: int) -> list[Result]:
     """Two threads of each rank that send at once, in the way of osu_latency_mt and osu_mbw_mr, over every Open MPI and
     MPICH in shared memory. Threads that take turns on a processor would measure the turns.
     """
-    chosen = [one.name for one in added.all_() if one.version.startswith(("Open MPI", "MPICH"))]
+    chosen = with_peers()
     processors = len(os.sched_getaffinity(0))
-    if not chosen:
-        raise MissingError("no MPI was added: netpipe modules add")
     if processors < PROCESSORS_OF_THREADS:
         raise MissingError(f"two threads of two ranks need four processors, and there are {processors}")
     shapes = [

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from operator import truediv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 import compare  # noqa: E402
+import of_mpi  # noqa: E402
 import of_runs  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
@@ -251,6 +253,47 @@ def test_what_changed_since_an_earlier_table_is_said_and_a_lost_target_fails(
     with pytest.raises(SystemExit):
         run(True, words=against)
     assert "is no file that --json wrote" in capsys.readouterr().err
+
+
+def test_a_long_call_that_is_ended_has_kept_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(_: int) -> list[Result]:
+        raise KeyboardInterrupt
+
+    kept, table = tmp_path / "kept.json", tmp_path / "kept.md"
+    monkeypatch.setitem(
+        compare.COMPARISONS, "first", lambda _: [Result("first", "a", "1", "1", "1", "<= 1", True)]
+    )
+    monkeypatch.setitem(compare.COMPARISONS, "second", ended)
+    monkeypatch.setattr(
+        sys, "argv", ["compare.py", "first", "second", "--json", str(kept), "--table", str(table)]
+    )
+    monkeypatch.setattr(compare.signal, "signal", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        compare.main()
+    assert [row.name for row in compare.results_of(kept)] == ["first"]
+    assert "| a | 1 | 1 | 1 | <= 1 | met |" in table.read_text()
+
+
+def test_the_mpis_of_a_bench_are_all_that_were_added_or_those_that_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = [
+        SimpleNamespace(name=f"mpi@{name}", version=version)
+        for name, version in (("a", "Open MPI 5.0.11"), ("b", "MPICH 5.0.2"), ("c", "LAM/MPI 7.1.4"))
+    ]
+    monkeypatch.setattr(of_mpi.added, "all_", lambda: there)
+    monkeypatch.delenv("NETPIPE_BENCH_MPI", raising=False)
+    assert of_mpi.with_peers() == ["mpi@a", "mpi@b"]
+    monkeypatch.setenv("NETPIPE_BENCH_MPI", "mpi@b")
+    assert of_mpi.with_peers() == ["mpi@b"]
+    monkeypatch.setenv("NETPIPE_BENCH_MPI", "mpi@b,mpi@c")
+    with pytest.raises(of_mpi.MissingError, match="names mpi@c, and there are mpi@a, mpi@b"):
+        of_mpi.with_peers()
+    there.clear()
+    with pytest.raises(of_mpi.MissingError, match="no MPI was added"):
+        of_mpi.with_peers()
 
 
 def test_a_smooth_curve_is_not_rough_and_a_saw_is() -> None:

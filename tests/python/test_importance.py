@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -173,6 +174,45 @@ def test_times_are_believed_as_far_as_half_of_the_intervals_reach() -> None:
         "Trust these times to their order of magnitude: in 1 launch half"
     )
     assert "in 2 launches" in believed(0.01, launches=2)
+
+
+def test_losses_are_believed_as_far_as_theirs_reach() -> None:
+    """Two layers wander by 20 % from launch to launch, together: their ratio does not, unless one has its own pace."""
+
+    def said(own: float) -> str:
+        points = [
+            examples.visited(
+                variant, size, ns * pace * (own ** (launch % 2) if variant == "tcp" else 1), launch
+            )
+            for launch, pace in enumerate((1.0, 1.2, 0.9, 1.1))
+            for variant, ns, sizes in (("unix", 1000.0, (8, 64, 512, 4096)), ("tcp", 2000.0, (8, 64, 512)))
+            for size in sizes
+        ]
+        made = Reading(examples.run(*points, variants=("unix", "tcp"), stack={"tcp": "unix"}))
+        return trust(made, judge(made).findings)
+
+    match = re.match(
+        r"Trust these times to ±(\d+) %, and losses to ±([\d.]+) %: in 4 launches half", said(own=1)
+    )
+    assert match
+    assert float(match[1]) > 10 > 2 > float(match[2])
+    assert said(own=10_000).startswith("Trust these times to ±"), "most are of unix"
+    assert "losses" not in said(own=10_000), "of which nothing is known"
+
+
+def test_what_the_yardsticks_saw_stands_with_it_once() -> None:
+    def made(second_ns: float) -> Reading:
+        yardsticks = examples.yardstick(0), examples.yardstick(12.3, bounce_ns=second_ns)
+        return Reading(examples.run(*yardsticks, examples.point("tcp", 8, 1000.0, state=None)))
+
+    moved, steady = made(278), made(55)
+    said = trust(moved, judge(moved).findings)
+    assert said.endswith("are narrower; meanwhile a cache-line bounce took 54.0 ns to 278 ns.")
+    assert "meanwhile" not in trust(steady, judge(steady).findings)
+    stream = io.StringIO()
+    print_summary(Console(file=stream, width=200), moved)
+    assert one_line(stream.getvalue()).count("a cache-line bounce took 54.0 ns to 278 ns") == 1
+    assert "; meanwhile a cache-line bounce took 54.0 ns to 278 ns." in Page(page(moved)).text
 
 
 def test_warnings_speak_against_the_times_and_what_is_severe_comes_before_them() -> None:

@@ -63,24 +63,32 @@ def judge(reading: Reading) -> Iterator[Finding]:
     )
 
 
-def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
-    """Of a run in which every sample counts, whatever the state: how far the yardsticks went."""
-    bounces = sorted(y.bounce_ns for y in reading.run.yardsticks if y.bounce_ns is not None)
-    copies = sorted(y.copy_bytes_per_s for y in reading.run.yardsticks if y.copy_bytes_per_s is not None)
-    said, evidence = [], {"changes": Quantity(len(states.changes), "changes")}
+def unsteady(reading: Reading) -> tuple[tuple[str, ...], dict[str, Quantity]]:
+    """How far each yardstick went, in words and numbers; nothing of one that stayed within the worker's tolerance and
+    explains no curve.
+    """
+    yardsticks, tolerances = reading.run.yardsticks, reading.states.tolerances
     explains = {state.yardstick for state in reading.in_states.values()}
-    if "bounce_ns" in explains or (bounces and not alike(bounces[0], bounces[-1], states.tolerances.bounce)):
+    said, evidence = [], {}
+    bounces = sorted(y.bounce_ns for y in yardsticks if y.bounce_ns is not None)
+    if "bounce_ns" in explains or (bounces and not alike(bounces[0], bounces[-1], tolerances.bounce)):
         said.append(f"a cache-line bounce took {time_text(bounces[0])} to {time_text(bounces[-1])}")
         evidence["cache_line_bounce"] = Quantity(median(bounces), "ns", bounces[0], bounces[-1])
-    if "copy_bytes_per_s" in explains or (
-        copies and not alike(copies[0], copies[-1], states.tolerances.copy)
-    ):
+    copies = sorted(y.copy_bytes_per_s for y in yardsticks if y.copy_bytes_per_s is not None)
+    if "copy_bytes_per_s" in explains or (copies and not alike(copies[0], copies[-1], tolerances.copy)):
         said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
         evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
-    wakeups = sorted(y.wakeup_ns for y in reading.run.yardsticks if y.wakeup_ns is not None)
     if "wakeup_ns" in explains:
+        wakeups = sorted(y.wakeup_ns for y in yardsticks if y.wakeup_ns is not None)
         said.append(f"waking a blocked process took {time_text(wakeups[0])} to {time_text(wakeups[-1])}")
         evidence["wake_up"] = Quantity(median(wakeups), "ns", wakeups[0], wakeups[-1])
+    return tuple(said), evidence
+
+
+def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
+    """Of a run in which every sample counts, whatever the state: how far the yardsticks went."""
+    said, ranges = unsteady(reading)
+    evidence = {"changes": Quantity(len(states.changes), "changes"), **ranges}
     apart = in_states_sentences(reading)
     certainty = "The extremes of all yardsticks. Every sample counts, and intervals include the change."
     if apart:

@@ -6,14 +6,17 @@ which findings speak against it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from statistics import median
 
 from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, Finding, rules
+from netpipe.findings.machine_state import unsteady
 from netpipe.findings.precision import TARGET_MISSED, USELESS
 from netpipe.reading import Reading
 from netpipe.units import counted, listed, percent_text, width_text
 
 OF_THE_WIDTH = {TARGET_MISSED, "no-intervals"}  # rules that say again how wide the intervals are
+MEANWHILE = "; meanwhile "  # before what the yardsticks saw
 
 
 def trust(reading: Reading, findings: Sequence[Finding]) -> str:
@@ -32,7 +35,7 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
     against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
     if any(known[found.rule].about == MACHINE for found in doubts):
         against += " (see netpipe doctor)"
-    return f"{_within(reading)}{against}."
+    return f"{_within(reading)}{_meanwhile(reading)}{against}."
 
 
 def _named(doubts: Sequence[Finding]) -> str:
@@ -55,8 +58,24 @@ def _within(reading: Reading) -> str:
     if typical > USELESS:
         said = f"Trust these times to their order of magnitude: in {launches} half of the intervals exceed ±100 %"
     else:
-        said = f"Trust these times to {width_text(typical)}: in {launches} half of the intervals are narrower"
+        times = f"Trust these times to {width_text(typical)}{_losses(reading)}"
+        said = f"{times}: in {launches} half of the intervals are narrower"
     return said + _floor(reading)
+
+
+def _losses(reading: Reading) -> str:
+    """How far to trust what layers lose of those below, of which paired blocks say more than of the times."""
+    widths = [
+        width for loss in reading.losses for width in loss.sizes.times.half_width.tolist() if isfinite(width)
+    ]
+    typical = median(widths) if widths else inf
+    return f", and losses to {width_text(typical)}" if typical <= USELESS else ""
+
+
+def _meanwhile(reading: Reading) -> str:
+    """What the yardsticks saw, of a run whose numbers are of all states of the machine together."""
+    said, _ = unsteady(reading)
+    return f"{MEANWHILE}{' and '.join(said)}" if said and not reading.states.split else ""
 
 
 def _floor(reading: Reading) -> str:

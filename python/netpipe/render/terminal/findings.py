@@ -15,6 +15,7 @@ from rich.text import Text
 from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, WARNING, Finding, most_important, rules
 from netpipe.findings.experiments.outcomes import outcome_text
 from netpipe.findings.precision import TARGET_MISSED
+from netpipe.findings.trust import MEANWHILE
 from netpipe.render.terminal.rows import print_paragraph
 from netpipe.units import listed, sentence
 
@@ -100,6 +101,8 @@ def print_brief(
         if not rule.brief or found in important or found.rule in merged:
             continue
         if (wide and found.rule in OF_THE_SPREAD) or SAID_BY.get(found.rule) in there:
+            continue
+        if found.rule == "machine-changed" and "curves_in_states" not in found.evidence and MEANWHILE in told:
             continue
         if found.severity == NOTE and not rule.mark and not found.outcome and found.rule not in SAID:
             notes += [found] if rule.about != MACHINE else []
