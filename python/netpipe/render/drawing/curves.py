@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of the classic NetPIPE and their kin: every curve is a line over size or time, between bounds that no
-curve should cross (the memory copy rate and the floor of the harness).
+curve should cross (the memory copy rate, the rate of the link, and the floor of the harness).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from statistics import median
 
 from netpipe import theory
 from netpipe.reading.estimate import Estimate
+from netpipe.reading.machine.links import links
 from netpipe.records import Theory
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.scope import Member, Scope
@@ -163,13 +164,23 @@ def _fitted(scope: Scope, member: Member, x: str, y: str) -> list[Line]:
 
 
 def levels(scope: Scope) -> tuple[Level, ...]:
-    """The bounds of the runs: the memory copy rate and the floor of the harness."""
+    """The bounds of the runs: the memory copy rate, the rates of their links and the floor of the harness."""
     found = []
     rates = [
         y.copy_bytes_per_s for reading in scope.readings for y in reading.run.yardsticks if y.copy_bytes_per_s
     ]
     if rates:
         found.append(Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
+    of_links = {id(reading): links(reading.run) for reading in scope.readings}
+    # Messages in one direction at a time: of others nobody knows how many share the link.
+    crossed = {
+        link: None
+        for member in scope.members
+        if round(member.moved) == 1 and (link := of_links[id(member.reading)].get(member.variant)) is not None
+    }
+    for link in crossed:
+        label = f"link {link.interface} {rate_text(link.bytes_per_s)}"
+        found.append(Level(label, "rate", link.bytes_per_s))
     floor = [
         point.time_ns.value
         for reading in scope.readings
