@@ -189,6 +189,34 @@ TEST(Memcpy, RefusesAMessageThatIsNotWithinItsRegion) {
   EXPECT_EQ("", expect(*rank, put(SIZE_MAX, 2), NP_USAGE, "not within the region"));
 }
 
+// Blocks of several widths, of a row on one side and of a column on the other; what lies between them stays as it was.
+TEST_P(EveryRoutine, BlocksThatLieApartAreMovedAndNothingElse) {
+  const auto rank = alone(std::string("memcpy:routine=") + GetParam());
+  if (!opened(*rank)) GTEST_SKIP() << rank->said();
+  for (const size_t block : {1, 4, 8, 13, 16, 24, 200}) {
+    const np_strided shape = {block, 37, block + 8, 3 * block};
+    const size_t near_bytes = 37 * shape.near_stride, far_bytes = 36 * shape.far_stride + block;
+    const Bytes near = pattern(near_bytes, 5);
+    Bytes far(far_bytes + 8, 0xEE), back(near_bytes, 0x11), wanted_far = far, wanted_back = back;
+    for (size_t i = 0; i < 37; ++i) {
+      std::memcpy(wanted_far.data() + 8 + i * shape.far_stride, near.data() + i * shape.near_stride, block);
+      std::memcpy(wanted_back.data() + i * shape.near_stride, near.data() + i * shape.near_stride, block);
+    }
+    np_region region{};
+    ASSERT_EQ(NP_OK, rank->module->expose(rank->endpoint, far.data(), far.size(), &region));
+    ASSERT_EQ(NP_OK, rank->module->put_strided(rank->endpoint, 0, near.data(), &region, 8, &shape)) << rank->said();
+    EXPECT_EQ(wanted_far, far) << block;
+    ASSERT_EQ(NP_OK, rank->module->get_strided(rank->endpoint, 0, back.data(), &region, 8, &shape)) << rank->said();
+    EXPECT_EQ(wanted_back, back) << block;
+    EXPECT_EQ("", expect(*rank, rank->module->put_strided(rank->endpoint, 0, near.data(), &region, 9, &shape), NP_USAGE,
+                         "not within the region"));
+    rank->message[0] = 0;
+    EXPECT_EQ("", expect(*rank, rank->module->put_strided(rank->endpoint, 0, far.data() + 8, &region, 8, &shape),
+                         NP_USAGE, "overlap"));
+    rank->message[0] = 0;
+  }
+}
+
 TEST(Memcpy, SaysWhatItIsMadeOf) {
   const auto rank = alone("memcpy:routine=word4");
   ASSERT_EQ(NP_OK, rank->open());

@@ -106,6 +106,43 @@ TEST(ShmWords, NoOperationIsLostWhereBothOperateOnOneWord) {
   EXPECT_EQ("", run_connected("shm", body).both());
 }
 
+// In memory that is mapped, and (as rank 1 sees it) in memory that only the kernel reaches.
+TEST(ShmWords, BlocksThatLieApartAreMovedAndNothingElse) {
+  const auto body = [](Rank& rank) -> std::string {
+    Shared memory(rank);
+    const netpipe::Layer& m = *rank.module;
+    std::memset(memory.own, 0xEE, kBytes);
+    if (rank.context.rank == 1) memory.theirs.word[0] = 0;  // kRegionLocal: as if it could not be mapped
+    rank.meet();
+    for (const size_t block : {4, 8, 24}) {
+      const np_strided shape = {block, 50, block + 8, 3 * block};
+      const Bytes near = pattern(50 * shape.near_stride, 5);
+      Bytes back(near.size(), 0x11), wanted(near.size(), 0x11);
+      for (size_t i = 0; i < 50; ++i) {
+        std::memcpy(wanted.data() + i * shape.near_stride, near.data() + i * shape.near_stride, block);
+      }
+      np_status s = m.put_strided(rank.endpoint, memory.peer(), near.data(), &memory.theirs, 8, &shape);
+      if (s == NP_OK) s = m.get_strided(rank.endpoint, memory.peer(), back.data(), &memory.theirs, 8, &shape);
+      if (s != NP_OK) return failed(rank, "blocks", s);
+      if (back != wanted) return "blocks of " + std::to_string(block) + " came back wrong";
+      rank.meet();
+      for (size_t i = 0; i < 50 * shape.far_stride + 8; ++i) {
+        const bool inside = i >= 8 && (i - 8) % shape.far_stride < block;
+        const size_t from = inside ? (i - 8) / shape.far_stride * shape.near_stride + (i - 8) % shape.far_stride : 0;
+        if (memory.own[i] != (inside ? near[from] : 0xEE)) return "byte " + std::to_string(i) + " was put wrong";
+      }
+      rank.meet();
+      std::memset(memory.own, 0xEE, kBytes);
+      rank.meet();
+    }
+    const np_strided large = {8, kBytes / 16 + 1, 8, 16};
+    const Bytes near(kBytes);
+    return expect(rank, m.put_strided(rank.endpoint, memory.peer(), near.data(), &memory.theirs, 0, &large), NP_USAGE,
+                  "are not within the");
+  };
+  EXPECT_EQ("", run_connected("shm", body).both());
+}
+
 TEST(ShmWords, NumbersAreAddedUp) {
   const auto body = [](Rank& rank) -> std::string {
     const Shared memory(rank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // memcpy: what one core copies, reads or fills, by the routine of one's choice. The layer on which all communication
 // within a host stands (section 5 of the 2003 NetPIPE paper). One process; a message is one put or get between two of
-// its buffers, and never a copy of a buffer onto itself.
+// its buffers, whole or in blocks that lie apart, and never a copy of a buffer onto itself.
 #include <gnu/libc-version.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <new>
 #include <string>
 
+#include "kit/blocks.h"
 #include "netpipe/module.h"
 #include "netpipe/waiting.h"
 #if defined(__x86_64__)
@@ -424,6 +425,39 @@ np_status get(np_endpoint* e, int, void* target, const np_region* source, size_t
   return move(e, target, static_cast<const Byte*>(source->base) + offset, source, offset, bytes);
 }
 
+// One block after the other, each by the chosen routine; within a word or two, by loads and stores of that size where
+// the choice is left to the C library, as the compiler would for a loop over them.
+np_status move_blocks(np_endpoint* e, void* to, uint64_t to_stride, const void* from, uint64_t from_stride,
+                      const np_region* region, size_t offset, const np_strided& shape) {
+  const uint64_t bytes = kit::extent(shape, shape.far_stride), near_bytes = kit::extent(shape, shape.near_stride);
+  if (offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+    return refuse(e, true);
+  const auto target = reinterpret_cast<std::uintptr_t>(to), source = reinterpret_cast<std::uintptr_t>(from);
+  const uint64_t to_bytes = to_stride == shape.far_stride ? bytes : near_bytes;
+  const uint64_t from_bytes = from_stride == shape.far_stride ? bytes : near_bytes;
+  if (target - source < from_bytes || source - target < to_bytes) [[unlikely]]
+    return refuse(e, false);
+  if (e->run == copy_glibc) {
+    kit::copy_blocks(to, to_stride, from, from_stride, shape);
+    return NP_OK;
+  }
+  for (uint64_t i = 0; i < shape.blocks; ++i) {
+    e->run(static_cast<Byte*>(to) + i * to_stride, static_cast<const Byte*>(from) + i * from_stride, shape.block_bytes);
+  }
+  return NP_OK;
+}
+
+np_status put_strided(np_endpoint* e, int, const void* source, const np_region* target, size_t offset,
+                      const np_strided* shape) {
+  return move_blocks(e, static_cast<Byte*>(target->base) + offset, shape->far_stride, source, shape->near_stride,
+                     target, offset, *shape);
+}
+np_status get_strided(np_endpoint* e, int, void* target, const np_region* source, size_t offset,
+                      const np_strided* shape) {
+  return move_blocks(e, target, shape->near_stride, static_cast<const Byte*>(source->base) + offset, shape->far_stride,
+                     source, offset, *shape);
+}
+
 np_status fence(np_endpoint*) { return NP_OK; }
 np_status flush(np_endpoint*, int) { return NP_OK; }
 
@@ -446,7 +480,9 @@ extern "C" [[gnu::visibility("default")]] const np_module* netpipe_module() {
                                              .put = put,
                                              .get = get,
                                              .fence = fence,
-                                             .flush = flush};
+                                             .flush = flush,
+                                             .put_strided = put_strided,
+                                             .get_strided = get_strided};
   static const np_module module = {
       .magic = NP_MAGIC,
       .abi = NP_ABI,

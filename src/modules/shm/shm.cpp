@@ -452,6 +452,8 @@ const np_module* module_table() {
                                              .flush = flush,
                                              .put_signal = put_signal,
                                              .await_signal = await_signal,
+                                             .put_strided = put_strided,
+                                             .get_strided = get_strided,
                                              .atomic = atomic,
                                              .accumulate = accumulate,
                                              .fetch_accumulate = fetch_accumulate};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-sided operations of shm: copies into and out of memory that the peer has mapped, or through the kernel; processor
-// instructions on a word of it; and a value behind a put.
+// One-sided operations of shm: copies into and out of memory that the peer has mapped, or through the kernel, whole or
+// in blocks that lie apart; processor instructions on a word of it; and a value behind a put.
 //
 // A put, a get and an atomic operation are done when they return, so a flush is a fence instruction.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kit/blocks.h"
 #include "netpipe/module.h"
 #include "shm_endpoint.h"
 
@@ -84,6 +85,42 @@ inline np_status get(np_endpoint* e, int peer, void* target, const np_region* so
   const int reason =
       copy_from_process(e->pids[static_cast<std::size_t>(peer)], target, source->word[kRegionRemote] + offset, bytes);
   return reason == 0 ? NP_OK : e->links[static_cast<std::size_t>(peer)]->kernel_refused(reason, "reading from");
+}
+
+// Blocks that lie apart. Memory that only the kernel reaches takes a call for each of them.
+inline np_status put_strided(np_endpoint* e, int peer, const void* source, const np_region* target, size_t offset,
+                             const np_strided* shape) {
+  const std::uint64_t bytes = kit::extent(*shape, shape->far_stride);
+  if (offset > target->bytes || bytes > target->bytes - offset) return outside(e, peer, target, offset, bytes);
+  if (target->word[kRegionLocal] != 0) {
+    kit::copy_blocks(reinterpret_cast<unsigned char*>(target->word[kRegionLocal]) + offset, shape->far_stride, source,
+                     shape->near_stride, *shape);
+    return NP_OK;
+  }
+  np_status s = NP_OK;
+  for (std::uint64_t i = 0; i < shape->blocks && s == NP_OK; ++i) {
+    const auto* const block = static_cast<const unsigned char*>(source) + i * shape->near_stride;
+    s = put(e, peer, block, target, offset + i * shape->far_stride, shape->block_bytes);
+  }
+  return s;
+}
+
+inline np_status get_strided(np_endpoint* e, int peer, void* target, const np_region* source, size_t offset,
+                             const np_strided* shape) {
+  const std::uint64_t bytes = kit::extent(*shape, shape->far_stride);
+  if (offset > source->bytes || bytes > source->bytes - offset) return outside(e, peer, source, offset, bytes);
+  if (source->word[kRegionLocal] != 0) {
+    kit::copy_blocks(target, shape->near_stride,
+                     reinterpret_cast<const unsigned char*>(source->word[kRegionLocal]) + offset, shape->far_stride,
+                     *shape);
+    return NP_OK;
+  }
+  np_status s = NP_OK;
+  for (std::uint64_t i = 0; i < shape->blocks && s == NP_OK; ++i) {
+    auto* const block = static_cast<unsigned char*>(target) + i * shape->near_stride;
+    s = get(e, peer, block, source, offset + i * shape->far_stride, shape->block_bytes);
+  }
+  return s;
 }
 
 // The fence puts what this process has written before whatever it publishes next.
