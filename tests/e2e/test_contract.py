@@ -13,6 +13,7 @@ def listed(measure: Runner, variant: str, sizes: str, *lines: str) -> Outcome:
     return measure(f"module-file {module}", f"variant {variant}", "schedule list", f"sizes {sizes}", *lines)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["older", "newer"])
 def test_a_module_of_another_version_of_the_contract_measures(measure: Runner, name: str) -> None:
     done = listed(measure, f"{name}:second=7", "8,4k", "verify yes", "budget 0.2")

@@ -238,6 +238,7 @@ def judging(scripted: Copy) -> Copy:
     return scripted
 
 
+@pytest.mark.gate
 def test_a_finding_is_shown_everywhere(judging: Copy, tmp_path: Path) -> None:
     record = judging.measured("tcp")
     told = json.loads(judging.netpipe("show", "--json", record))

@@ -257,6 +257,7 @@ def test_a_dry_run_ends_as_a_run_that_measures_nothing(netpipe: Netpipe) -> None
     assert netpipe("run", "tcp", "shm", "--dry-run", fake="foreseen=tcp").code == 0, "something is measured"
 
 
+@pytest.mark.gate
 def test_a_dry_run_refuses_an_output_that_a_run_refuses(netpipe: Netpipe, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("[1]\n")
@@ -308,6 +309,7 @@ def test_json_is_the_run_file_on_standard_output(netpipe: Netpipe) -> None:
     assert re.search(r"^tcp .* [\d.]+ %$", said.err, re.MULTILINE)  # people are told elsewhere
 
 
+@pytest.mark.gate
 def test_output_to_standard_output_is_the_records_and_no_file(netpipe: Netpipe) -> None:
     said = netpipe("run", "tcp", *SMALL, "-o", "-")
     assert said.code == 0
@@ -341,6 +343,7 @@ def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
     assert "<html" in Path("report.html").read_text()
 
 
+@pytest.mark.gate
 def test_a_mistyped_run_keeps_the_good_one(netpipe: Netpipe) -> None:
     netpipe("run", "tcp", *SMALL)
     before = Path("run.jsonl").read_bytes()

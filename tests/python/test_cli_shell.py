@@ -274,7 +274,7 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
     [
         ("netpipe ru", ["run"]),
         ("netpipe run t", ["tcp"]),
-        ("netpipe run tcp:wa", ["wait="]),
+        pytest.param("netpipe run tcp:wa", ["wait="], marks=pytest.mark.gate),
         ("netpipe run tcp:", ["pages=", "sndbuf=", "wait="]),
         ("netpipe run tcp:wait=", ["block", "hybrid", "poll"]),
         ("netpipe run tcp:wait=po", ["poll"]),

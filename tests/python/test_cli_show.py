@@ -42,7 +42,7 @@ def lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).splitlines()]
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [pytest.param(80, marks=pytest.mark.gate), 100, 120])
 def test_the_summary_fits(run: Run, width: int) -> None:
     out = io.StringIO()
     print_summary(Console(file=out, width=width), Reading(run))
@@ -110,7 +110,7 @@ def test_saturation_and_the_asymptotic_rate_are_shown_where_there_is_room(run: R
         assert rate_text(rate.value) in row
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [pytest.param(80, marks=pytest.mark.gate), 120])
 def test_the_live_table_fits(run: Run, width: int) -> None:
     out = io.StringIO()
     live = LiveTable(Console(file=out, width=width, height=30, force_terminal=True), run.plans[0])

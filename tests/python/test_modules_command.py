@@ -293,6 +293,7 @@ def test_into_a_folder_of_ones_choice(
     assert [one["mpicc"] for one in listed(netpipe)] == [str(mpicc)]
 
 
+@pytest.mark.gate
 def test_a_module_hides_one_in_another_folder_only_where_that_is_said(
     netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

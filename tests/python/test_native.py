@@ -107,6 +107,7 @@ def test_every_plan_key_says_all_that_an_option_needs(keys: dict[str, Any]) -> N
     assert options["port"]["default"] == "5002"
 
 
+@pytest.mark.gate
 def test_every_default_is_what_a_plan_without_the_key_has(keys: dict[str, Any]) -> None:
     plain = answer("variant tcp")
     for key in keys["plan_keys"]:
@@ -192,6 +193,7 @@ def test_words_of_waiting_are_those_that_runs_are_read_with(keys: dict[str, Any]
     assert {waiting.BLOCK, waiting.POLL} <= waiting.VERBS.keys()
 
 
+@pytest.mark.gate
 def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any], tmp_path: Path) -> None:
     words = {one["word"] for one in keys["waiting"]}
     record = tmp_path / "run.jsonl"

@@ -119,6 +119,7 @@ def test_no_python_room_knows_one_above_it() -> None:
         assert {other for other in known if order.index(other) > order.index(room)} == set(), room
 
 
+@pytest.mark.gate
 def test_python_rooms_know_only_what_they_may() -> None:
     forbidden = []
     for source, target in arrows(python_edges()):
@@ -129,6 +130,7 @@ def test_python_rooms_know_only_what_they_may() -> None:
     assert_debts(forbidden, PYTHON_DEBTS)
 
 
+@pytest.mark.gate
 def test_python_modules_import_each_other_in_no_circle() -> None:
     assert_debts((" ".join(circle) for circle in imports.circles(python_edges())), PYTHON_CIRCLES)
 
