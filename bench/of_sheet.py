@@ -8,9 +8,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from measured import LIMIT_S, MissingError, Result, shown
 
+from netpipe.libraries.adding import layers
+from netpipe.native import list_
 from netpipe.records import Run
 
 SHEET = ("run", "all", "--schedule", "powers")
@@ -41,6 +44,8 @@ def sheet(rounds: int) -> list[Result]:
     if not modules:
         raise MissingError("no module is available here")
     whole = f"{len(variants)} variants of {len(modules)} modules and libraries"
+    if lacking := not_there(list_()):
+        whole += f" (not there: {', '.join(lacking)})"
     return [
         Result(
             "sheet",
@@ -52,6 +57,12 @@ def sheet(rounds: int) -> list[Result]:
             max(seconds) <= MOST_S and not failed,
         )
     ]
+
+
+def not_there(listing: dict[str, Any]) -> list[str]:
+    """Layers that are not in the sheet of this host: what cannot run here, and those of which no library was added."""
+    unable = [one["name"] for one in listing["modules"] if one["reason"] is not None]
+    return sorted(unable + [one.name for one in layers.without_library(listing)])
 
 
 COMPARISONS = {"sheet": sheet}

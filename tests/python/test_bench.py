@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import compare  # noqa: E402
 import of_mpi  # noqa: E402
 import of_runs  # noqa: E402
+import of_sheet  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
 from alone import ALLOWED, alone, congestion  # noqa: E402
@@ -294,6 +295,15 @@ def test_the_mpis_of_a_bench_are_all_that_were_added_or_those_that_are_named(
     there.clear()
     with pytest.raises(of_mpi.MissingError, match="no MPI was added"):
         of_mpi.with_peers()
+
+
+def test_the_sheet_says_which_layers_are_not_in_it() -> None:
+    modules = [
+        {"name": name, "reason": why} for name, why in (("tcp", None), ("sctp", "no SCTP"), ("mpi@a", None))
+    ]
+    lacking = of_sheet.not_there({"modules": modules})
+    assert {"sctp", "shmem", "armci", "tcgmsg"} == set(lacking)
+    assert lacking == sorted(lacking)
 
 
 def test_a_smooth_curve_is_not_rough_and_a_saw_is() -> None:
