@@ -10,7 +10,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from netpipe.reading.estimate import Estimate, across, unsure
+from netpipe.reading.blocks.launched import of_launches
+from netpipe.reading.estimate import Estimate, unsure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ TYPICAL_BYTES = (8, 1 << 10, 64 << 10, 1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure of one curve; `values` by rising size, with the intervals of the medians."""
+    """One measure of one curve; `values` by rising size, with their intervals (blocks/launched.py)."""
 
     variant: str
     pattern: str
@@ -83,7 +84,7 @@ def _merged(by_launch: Iterable[Iterable[Measure]]) -> dict[str, tuple[str, Esti
         estimate = estimate_of(measure)
         if estimate is not None:
             said.setdefault(measure.name, (measure.unit, []))[1].append(estimate)
-    return {name: (unit, across(estimates)) for name, (unit, estimates) in said.items()}
+    return {name: (unit, of_launches(estimates)) for name, (unit, estimates) in said.items()}
 
 
 def estimate_of(measure: Measure) -> Estimate | None:

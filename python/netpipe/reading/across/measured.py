@@ -6,10 +6,9 @@ A share or ratio (unit "1") rises by a difference: a loss of 1 % that becomes 3 
 which is 0 as a rule. Times and rates rise by a fraction of the value before.
 
 The interval of a rise comes from how far the launches of both runs lie apart at this size, by Student's t with their
-degrees of freedom together. It is RUNS_APART times as wide, because runs differ by more than launches do (between.py),
-and all intervals of one call hold together with 95 % (Bonferroni). Launches that happen to agree are at least as far
-apart as their own intervals say. Fewer than three launches of a run do not tell how far launches lie apart: then a rise
-has no interval.
+degrees of freedom together (blocks/launched.py). It is RUNS_APART times as wide, because runs differ by more than
+launches do (between.py), and all intervals of one call hold together with 95 % (Bonferroni). Fewer than three launches
+of a run do not tell how far launches lie apart: then a rise has no interval.
 """
 
 from __future__ import annotations
@@ -17,18 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from statistics import fmean, pvariance
 from typing import NamedTuple
 
 from netpipe.reading.across.between import RUNS_APART
-from netpipe.reading.blocks.visits import FEWEST_LAUNCHES, student_t
-from netpipe.reading.estimate import Estimate, across, unsure
+from netpipe.reading.blocks.launched import of_launches, reach
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
+from netpipe.reading.estimate import Estimate, unsure
 from netpipe.reading.measures import estimate_of
 from netpipe.records import Point, Run, Skipped
 
 SHARE = "1"  # the unit of shares and ratios
-NORMAL = 1.96  # half an interval of 95 % over the standard error
 
 
 class Key(NamedTuple):
@@ -97,11 +94,11 @@ def _by_launch(run: Run) -> dict[Key, Values]:
 def _between(key: Key, earlier: Values, later: Values, tests: int) -> MeasureBetween:
     unit, was = earlier
     _, is_ = later
-    before, now = across(was), across(is_)
+    before, now = of_launches(was), of_launches(is_)
     scale = 1.0 if unit == SHARE else abs(before.value) or abs(now.value) or 1.0
     rise = (now.value - before.value) / scale
-    reach = _reach(was, is_, tests) / scale
-    by = Estimate(rise, rise - reach, rise + reach) if math.isfinite(reach) else unsure(rise)
+    far = _reach(was, is_, tests) / scale
+    by = Estimate(rise, rise - far, rise + far) if math.isfinite(far) else unsure(rise)
     return MeasureBetween(key.variant, key.pattern, key.measure, unit, key.size_bytes, before, now, by)
 
 
@@ -110,8 +107,4 @@ def _reach(was: Sequence[Estimate], is_: Sequence[Estimate], tests: int) -> floa
     both = was, is_
     if min(map(len, both)) < FEWEST_LAUNCHES:
         return math.inf
-    degrees = sum(map(len, both)) - 2
-    squares = math.fsum(len(of) * pvariance([one.value for one in of]) for of in both)
-    within = fmean(((one.high - one.low) / 2 / NORMAL) ** 2 for one in chain(*both))  # 0: without an interval
-    variance = max(squares / degrees, within)
-    return RUNS_APART * student_t(degrees, tests) * math.sqrt(variance * sum(1 / len(of) for of in both))
+    return RUNS_APART * reach(both, tests) * math.sqrt(sum(1 / len(of) for of in both))
