@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of a layer's time is netpipe itself. An idle module moves nothing: the time that it takes, the loop, the
-calls through the module's table and the clock take in every layer too.
+calls through the module's table and the clock take in every layer too. Where both were measured back to back, the share
+is that within their blocks, as it is of any two curves; else it is that of the two medians.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from netpipe.findings import NOTE, CannotJudge, Finding, Quantity, examples, quantity, rule
 from netpipe.reading import Reading
+from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Estimate, ratio, unsure
 from netpipe.records import Run
 from netpipe.units import percent_text, size_text, time_text
@@ -32,38 +34,48 @@ class Floor:
 
 def floors(reading: Reading) -> tuple[Floor, ...]:
     """One for each curve whose pattern was measured with an idle module too."""
-    ground = {
-        (curve.pattern, point.size_bytes): point.time_ns
-        for curve in reading.curves
-        if reading.is_idle(curve.variant)
-        for point in curve.points
-    }
+    idle = [curve for curve in reading.curves if reading.is_idle(curve.variant)]
     made = []
-    for curve in reading.curves if ground else ():
+    for curve in reading.curves if idle else ():
         if reading.is_idle(curve.variant):
             continue
-        both = [
-            (ground[curve.pattern, point.size_bytes], point)
-            for point in curve.points
-            if (curve.pattern, point.size_bytes) in ground and point.time_ns.value > 0
-        ]
+        both = _shares(reading, curve, [one for one in idle if one.pattern == curve.pattern])
         if not both:
             continue
-        shares = [(floor.value / point.time_ns.value, point.size_bytes) for floor, point in both]
-        share, size_bytes = max(shares)
-        floor, time = next((floor, point.time_ns) for floor, point in both if point.size_bytes == size_bytes)
+        size_bytes = max(both, key=lambda size: (both[size][1].value, size))
+        floor, share = both[size_bytes]
         made.append(
             Floor(
                 variant=curve.variant,
                 pattern=curve.pattern,
                 size_bytes=size_bytes,
                 floor_ns=floor.value,
-                share=share,
-                share_interval=ratio(floor, time) if min(floor.low, time.low) > 0 else unsure(share),
-                to_bytes=max((size for one, size in shares if one > NOTABLE), default=None),
+                share=share.value,
+                share_interval=share,
+                to_bytes=max((size for size, (_, one) in both.items() if one.value > NOTABLE), default=None),
             )
         )
     return tuple(made)
+
+
+def _shares(reading: Reading, curve: Curve, grounds: Sequence[Curve]) -> dict[int, tuple[Estimate, Estimate]]:
+    """By size the time of the idle module, and its share of the time of a curve."""
+    found: dict[int, tuple[Estimate, Estimate]] = {}
+    for ground in grounds:
+        floors = {point.size_bytes: point.time_ns for point in ground.points}
+        by_blocks = reading.ratios_of((ground.variant, ground.pattern), (curve.variant, curve.pattern))
+        for size, time in ((point.size_bytes, point.time_ns) for point in curve.points):
+            floor = floors.get(size)
+            if floor is None or time.value <= 0:
+                continue
+            if size in by_blocks:
+                found[size] = floor, by_blocks[size]
+            else:
+                sure = min(floor.low, time.low) > 0
+                found.setdefault(
+                    size, (floor, ratio(floor, time) if sure else unsure(floor.value / time.value))
+                )
+    return found
 
 
 @rule("harness-floor", "Harness floor", needs=("points", "idle"))
@@ -90,7 +102,8 @@ def judge(reading: Reading) -> Iterator[Finding]:
                 "share": quantity(floor.share_interval, "1"),
                 "up_to": Quantity(floor.to_bytes, "bytes"),
             },
-            certainty="The share is a ratio of two medians, with its 95 % interval if both have one.",
+            certainty="The share is that of times measured back to back, or of two medians in a run without blocks. It "
+            "has its 95 % interval where there is one.",
             cause="The layer is so fast that the measuring loop and the clock show.",
         )
 
