@@ -20,6 +20,7 @@ from repeated import SIZES, made, same
 from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.records import Run
+from netpipe.render.losses import largest_losses
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
@@ -97,6 +98,49 @@ def test_the_intervals_of_verdicts_are_judged_at_8_bytes_and_at_the_largest_size
     wide = Reading(made(dict.fromkeys(LAYERS, same), 1, launch_noise=0.3))
     assert of_runs.of_verdicts("the largest size", [wide]).verdict == "missed"
     assert of_runs.of_verdicts("8 B", [Reading(examples.run())]).figure == "no verdicts"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ([("tcp",), ("tcp:wait=poll",), ("tcp",)], "1 of 3"),
+        ([("tcp",), ("tcp", "tcp:wait=poll"), ("tcp",)], "0 of 3"),
+        ([("tcp",), ("shm:wait=block", "tcp:wait=poll"), ("tcp",)], "1 of 3"),
+        ([("tcp", "shm"), ("tcp:wait=poll", "shm")], "0 of 2"),
+        ([(), ("tcp",)], "0 of 2"),
+    ],
+    ids=["another", "undecided", "undecided-between-others", "none-decided", "none-named"],
+)
+def test_runs_whose_headline_names_another_layer_are_counted(
+    named: list[tuple[str, ...]], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_runs, "headline", lambda said: said)
+    said = [{("", "latency"): one} if one else {} for one in named]
+    row = of_runs.of_headlines([SimpleNamespace(losses=one) for one in said])
+    assert (row.ours, row.verdict) == (expected, "met" if expected.startswith("0") else "missed")
+
+
+def test_a_headline_is_what_the_largest_losses_are_about() -> None:
+    layers = {one: lambda size, of=of: of for one, of in zip(LAYERS, (1.0, 1.0, 3.0, 1.5), strict=True)}
+    losses = Reading(planned(made(layers, 1))).losses
+    named = of_runs.headline(losses)
+    assert named
+    sentences = largest_losses(losses)
+    assert len(named) == len(sentences)
+    assert all(names[0] in said for names, said in zip(named.values(), sentences, strict=True))
+    assert of_runs.of_headlines([Reading(planned(made(layers, seed))) for seed in (1, 2)]).verdict == "met"
+
+
+def test_the_time_of_both_transports_together_is_a_row(
+    asked: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_mpi = SimpleNamespace(name="mpi@openmpi", version="Open MPI 5.0.11")
+    monkeypatch.setattr(of_runs.added, "all_", lambda: [open_mpi])
+    *each, both = of_runs.thresholds(2)
+    assert [len(words) for words in asked] == [2 + len(of_runs.EAGER) + 1] * 4
+    assert all(" 40.0 s" in row.figure for row in each)
+    assert both.ours.startswith("80.0 s")
+    assert both.verdict == ""
 
 
 def test_a_curve_that_the_next_run_lacks_breaks_nothing() -> None:

@@ -139,8 +139,19 @@ def costliest(losses: Sequence[Loss]) -> tuple[str, ...]:
     """The variants that `largest_losses` says cost most, in the order of its sentences, each once. Those of an
     undecided sentence are left out.
     """
-    named = (first for _, alike in _compared(losses) for first in (_most_added(alike), _least_kept(alike)))
-    return tuple(dict.fromkeys(first[0].variant for first in named if len(first) == 1))
+    return tuple(dict.fromkeys(names[0] for names in headline(losses).values() if len(names) == 1))
+
+
+def headline(losses: Sequence[Loss]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The variants that each sentence of `largest_losses` is about, by the layers that are compared and what they cost:
+    one, or those between which it is undecided.
+    """
+    return {
+        (among, what): tuple(loss.variant for loss in first)
+        for among, alike in _compared(losses)
+        for what, first in (("latency", _most_added(alike)), ("throughput", _least_kept(alike)))
+        if first
+    }
 
 
 def _compared(losses: Sequence[Loss]) -> Iterator[tuple[str, list[Loss]]]:
