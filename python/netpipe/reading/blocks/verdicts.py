@@ -16,10 +16,10 @@ by chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from netpipe.reading.blocks.beside import copies
 from netpipe.reading.blocks.visits import Seen, paired
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS = 50  # of one kind, and settings of one pattern
 ALIKE = 0.05  # a difference that is excluded is worth a word up to here
+
+Name: TypeAlias = tuple[str, str]  # of a curve: variant and pattern
 
 
 class Word(Enum):
@@ -65,26 +67,60 @@ class Verdict:
         return tuple(size for size in self.sizes if size.word is word)
 
 
-def verdicts(run: Run, visits: Mapping[tuple[str, str], Seen]) -> tuple[Verdict, ...]:
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """Variants of one kind under one pattern, or settings of a pattern under one variant, that get no verdicts."""
+
+    curves: tuple[Name, ...]  # in the order of the plan
+    against: Name  # what one of them would be held against
+    settings: bool  # of a pattern
+
+
+def verdicts(run: Run, visits: Mapping[Name, Seen]) -> tuple[Verdict, ...]:
     """Of variants, then of settings of patterns, both in the order of the plan. Runs without blocks have none, and
-    neither have sweeps of many variants.
+    neither have those of which there are too many.
     """
     return (*_of_variants(run, visits), *_of_settings(run, visits))
 
 
-def _of_variants(run: Run, visits: Mapping[tuple[str, str], Seen]) -> Iterator[Verdict]:
-    modules = {one.variant: one.module for plan in run.plans for one in plan.variants}
+def too_many(run: Run, curves: Collection[Name]) -> Iterator[TooMany]:
+    """Those of which there are too many for verdicts, in the same order. `curves`: those of the run."""
+    modules = _modules(run)
+    for pattern, variants in _kinds(run, curves):
+        if len(variants) > MOST_VARIANTS:
+            # The last one, because the first may be what the others are held against.
+            against = _rival(variants[-1], variants, modules)
+            yield TooMany(tuple((one, pattern) for one in variants), (against, pattern), False)
+    modes = _modes(run)
+    for variant, patterns in _alike(run, curves, modes):
+        if len(patterns) > MOST_VARIANTS:
+            base = _base(variant, patterns, modes)
+            yield TooMany(tuple((variant, one) for one in patterns), (variant, base.pattern), True)
+
+
+def _modules(run: Run) -> dict[str, str]:
+    return {one.variant: one.module for plan in run.plans for one in plan.variants}
+
+
+def _kinds(run: Run, curves: Iterable[Name]) -> Iterator[tuple[str, list[str]]]:
+    """A pattern, and the variants of one module (without its library) and number of ranks."""
+    modules = _modules(run)
     ranks = {opened.variant: len(opened.ranks) for opened in run.variants}
     control = copies(run)
     place = place_in_plan(run)
     kinds: dict[
         tuple[str, str, int], list[str]
     ] = {}  # (pattern, module without its library, ranks) -> variants
-    for variant, pattern in sorted(visits, key=lambda name: place(*name)):
+    for variant, pattern in sorted(curves, key=lambda name: place(*name)):
         if variant in modules and variant not in control:
             kind = modules[variant].partition("@")[0]
             kinds.setdefault((pattern, kind, ranks.get(variant, 0)), []).append(variant)
-    for (pattern, *_), variants in kinds.items():
+    return ((pattern, variants) for (pattern, *_), variants in kinds.items())
+
+
+def _of_variants(run: Run, visits: Mapping[Name, Seen]) -> Iterator[Verdict]:
+    modules = _modules(run)
+    for pattern, variants in _kinds(run, visits):
         for variant in variants if len(variants) <= MOST_VARIANTS else ():
             against = _rival(variant, variants, modules)
             if variant != against:
@@ -102,25 +138,41 @@ def _rival(variant: str, variants: Sequence[str], modules: Mapping[str, str]) ->
     return next((one for one in own if one == modules[one]), own[0])
 
 
-def _of_settings(run: Run, visits: Mapping[tuple[str, str], Seen]) -> Iterator[Verdict]:
-    # By variant too: overlaid runs may have patterns of one name with other defaults.
-    modes = {
+def _modes(run: Run) -> dict[Name, PlannedMode]:
+    """By variant too: overlaid runs may have patterns of one name with other defaults."""
+    return {
         (one.variant, mode.pattern): mode
         for plan in run.plans
         for one in plan.variants
         for mode in plan.modes
         if mode.tunable
     }
+
+
+def _alike(
+    run: Run, curves: Iterable[Name], modes: Mapping[Name, PlannedMode]
+) -> Iterator[tuple[str, list[str]]]:
+    """A variant, and the patterns that differ in nothing but options that leave the operation the same."""
     left_out = {*copies(run), *(opened.variant for opened in run.variants if is_idle(opened))}
     place = place_in_plan(run)
     alike: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
-    for variant, pattern in sorted(visits, key=lambda name: place(*name)):
+    for variant, pattern in sorted(curves, key=lambda name: place(*name)):
         mode = modes.get((variant, pattern))
         if mode is not None and variant not in left_out:
             rest = tuple(one for one in mode.options.items() if one[0] not in mode.tunable)
             alike.setdefault((variant, mode.name, rest), []).append(pattern)
-    for (variant, *_), patterns in alike.items():
-        base = modes[variant, min(patterns, key=lambda one: bool(_named(modes[variant, one])))]
+    return ((variant, patterns) for (variant, *_), patterns in alike.items())
+
+
+def _base(variant: str, patterns: Iterable[str], modes: Mapping[Name, PlannedMode]) -> PlannedMode:
+    """What the others are held against."""
+    return modes[variant, min(patterns, key=lambda one: bool(_named(modes[variant, one])))]
+
+
+def _of_settings(run: Run, visits: Mapping[Name, Seen]) -> Iterator[Verdict]:
+    modes = _modes(run)
+    for variant, patterns in _alike(run, visits, modes):
+        base = _base(variant, patterns, modes)
         for pattern in patterns if len(patterns) <= MOST_VARIANTS else ():
             if pattern != base.pattern:
                 sizes = _sizes(visits[variant, pattern], visits[variant, base.pattern])
