@@ -239,8 +239,8 @@ class Session:
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
             recording.close(discard=not has_results(measurement.run))
-        path = recording.path if recording.in_place else None
-        return Result(reading, code, path, recording.kept)
+        measurement.run.path = recording.path if recording.in_place else None
+        return Result(reading, code, measurement.run.path, recording.kept)
 
     # ------------------------------------------------------------------------------------------- inside
 

@@ -21,6 +21,7 @@ from mpi import Mpis
 from test_hosts import FAR, QUICK, Site, site  # noqa: F401
 from test_two_hosts import two_namespaces  # noqa: F401
 
+from netpipe.findings import judge
 from netpipe.reading import Reading
 from netpipe.records import Run
 
@@ -180,6 +181,19 @@ def test_a_run_that_was_cut_off_is_continued_after_its_last_record(here: Path) -
     assert netpipe(here.parent, "--continue", "run.jsonl", "-q").returncode == 0
     assert here.read_bytes().startswith(whole + b'{"type":"plan"')
     assert Run.read(here).end is not None
+
+
+def test_what_a_launch_that_was_cut_off_had_not_done_is_said_when_the_run_went_on(here: Path) -> None:
+    lines = here.read_bytes().splitlines(keepends=True)
+    records = list(map(json.loads, lines))
+    first = next(
+        place for place, one in enumerate(records) if (one["type"], one.get("launch")) == ("point", 1)
+    )
+    here.write_bytes(b"".join(lines[:first]))
+    assert netpipe(here.parent, "--continue", "run.jsonl", "--launches", "1", "-q").returncode == 0
+    found = judge(Reading(Run.read(here, samples=False))).findings
+    (lost,) = [one for one in found if one.rule == "launch-cut-off"]
+    assert lost.what.startswith("Launch 1 was cut off before 4 points were done")
 
 
 def test_a_run_that_is_killed_while_it_is_continued_is_a_valid_shorter_one(here: Path) -> None:

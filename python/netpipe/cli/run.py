@@ -232,37 +232,18 @@ def unsettled_text(reading: Reading) -> str:
     )
 
 
-MOST_MORE_S = 900.0  # nobody wants to be told what takes longer; half the width is then the offer
-LEAST_WORTH = 0.5  # as half a width over its number: what is still wider then is no offer
-
-
 def more_text(result: Result) -> str | None:
-    """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
-    three launches nobody knows: how far launches lie apart is not in their intervals.
-    """
-    from netpipe.reading.blocks.more import more_launches
-    from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
-    from netpipe.reading.curves import target_of
+    """What narrower intervals would take, and the command, with nothing behind it: it is there to be copied."""
+    from netpipe.findings.experiments import going_on
+    from netpipe.reading.blocks.more import offer
     from netpipe.units import span_text, width_text
 
-    run = result.run
-    launches = len({point.launch for point in run.points})
-    widths = result.reading.half_widths.tolist()
-    target = target_of(run)
-    if launches < FEWEST_LAUNCHES or not widths or not target or run.end is None or not run.end.seconds:
+    offered = offer(result.run, result.reading.half_widths.tolist())
+    if offered is None or result.path is None:
         return None
-    typical = median(widths)
-    if not target < typical < math.inf:
-        return None
-    more = more_launches(launches, typical / target)
-    if more * run.end.seconds / launches > MOST_MORE_S:
-        more, target = 3 * launches, typical / 2
-    if target > LEAST_WORTH:
-        return None
-    time = span_text(more * run.end.seconds / launches)
     return (
-        f"For {width_text(target)} it takes about {time} more: netpipe run --continue {result.path} "
-        f"--launches {more}"
+        f"For {width_text(offered.width)} it takes about {span_text(offered.seconds)} more: "
+        f"{going_on.command(result.path, offered.launches)}"
     )
 
 

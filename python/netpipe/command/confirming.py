@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from netpipe.command.continued import not_by_run
 from netpipe.failure import INTERRUPTED, USAGE, Failure
 from netpipe.findings.experiments import Confirm, Confirmed, outcomes, words
+from netpipe.findings.experiments.going_on import not_by_run
 
 if TYPE_CHECKING:
     from netpipe.records import Plan, Run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from netpipe.failure import USAGE, Failure
-from netpipe.records import SCHEMA
+from netpipe.findings.experiments.going_on import NOT_SAID, not_continued
 
 if TYPE_CHECKING:
     from netpipe.records import Plan, Run
@@ -35,25 +35,14 @@ FACTS = (
     ),
     *(f"network.tcp.{name}" for name in ("congestion_control", "rmem_bytes", "wmem_bytes")),
 )
-NOT_SAID = "it was imported or measured by another program, and does not say how"
 
 
 def recorded_words(run: Run) -> Sequence[str]:
     """The words after `netpipe run` that measured this run. Raises Failure (2) for what cannot be continued."""
     header = run.header
-    if header is None or (why := not_by_run(run)):
+    if header is None or (why := not_continued(run)):
         raise _refused(run, why or NOT_SAID)
-    if header.schema != SCHEMA or any(point.visits is None for point in run.points):
-        raise _refused(run, "it was measured by an older netpipe, whose points have no visits")
     return header.argv[1:]
-
-
-def not_by_run(run: Run) -> str | None:
-    """Why there is no command line of `netpipe run` that measured this run; None, if there is one."""
-    if run.header is None or not run.plans or not run.header.argv:
-        return NOT_SAID
-    command = run.header.argv[0]
-    return None if command == "run" else f"it was measured by netpipe {command}, not by netpipe run"
 
 
 def check_same(

@@ -15,6 +15,7 @@ plan come from the worker, with their help and defaults.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -241,6 +242,7 @@ def print_result(result: Result, given: Mapping[str, Any], last: str, more: str 
     print_summary(out, result.reading)
     if result.path is not None:
         out.print()
-        out.print(f"{last}; netpipe report {result.path} writes the report.", soft_wrap=True)
+        report = shlex.join(["netpipe", "report", str(result.path)])
+        out.print(f"{last}; {report} writes the report.", soft_wrap=True)
         if more:
-            out.print(f"{more}.", soft_wrap=True)
+            out.print(more, soft_wrap=True)

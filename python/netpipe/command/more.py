@@ -10,12 +10,11 @@ far as the limit. Of 32 pairs of equal made-up runs 28 passed then; of pairs who
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netpipe.command.continued import not_by_run
+from netpipe.findings.experiments import going_on
 from netpipe.reading.across.between import RUNS_APART
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def more(
     commands, seconds = [], 0.0
     for of, launches in zip((run, base), needed, strict=True):
         if of is not None and launches:
-            commands.append(f"netpipe run --continue {shlex.quote(str(of.path))} --launches {launches}")
+            commands.append(going_on.command(of.path or "RUN", launches))
             whole = of.end.seconds if of.end else None
             seconds += launches * whole / _launches(of) if whole else math.nan
     time = None if math.isnan(seconds) else seconds
@@ -108,11 +107,11 @@ def _needed(
     from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
     from netpipe.units import counted, percent_text
 
-    if run.path is None or (why := not_by_run(run)):
+    if run.path is None or (why := going_on.not_continued(run)):
         return (
             f"{run.path or 'this run'} cannot be continued, because {why if run.path else 'it is in no file'}"
         )
-    fixed = fixed or (base is not None and (base.path is None or not_by_run(base) is not None))
+    fixed = fixed or (base is not None and (base.path is None or going_on.not_continued(base) is not None))
     had, base_had = _launches(run), _launches(base) if base else FEWEST_LAUNCHES
     for pace in paces:
         apart = abs(pace.after / pace.before - 1)

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netpipe.findings import AS_RECORDED, WARNING, CannotJudge, Finding, again, examples, rule
+from netpipe.findings.experiments.going_on import INTERRUPTED, command_here, lacking
 from netpipe.reading import Reading
 from netpipe.records import End, Run
-
-INTERRUPTED = "interrupted"
 
 
 @rule("incomplete-run", "Incomplete run", needs=("header",))
@@ -24,12 +23,15 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what = "The run was interrupted; what was measured until then is here."
     else:
         return
+    command = command_here(run, lacking(run))
     yield Finding(
         severity=WARNING,
         what=what,
         certainty=AS_RECORDED,
-        remedy="run it again",
-        experiment=again(reading),
+        remedy="run it again"
+        if command is None
+        else "add the launches that it lacks (netpipe run --continue)",
+        experiment=command or again(reading),
     )
 
 

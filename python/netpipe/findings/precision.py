@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from statistics import median
 
 from netpipe.findings import AS_RECORDED, NOTE, SEVERE, WARNING, Finding, Quantity, again, examples, rule
+from netpipe.findings.experiments.going_on import command_here
 from netpipe.reading import Reading
+from netpipe.reading.blocks.more import offer
 from netpipe.reading.curves import target_of
 from netpipe.records import Run
 from netpipe.units import percent_text, size_text, width_text
@@ -55,6 +57,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
         place = f"{worst.variant} at {size_text(worst.worst_size_bytes)}"
         what += f" The widest interval is that of {place}, {width_text(worst.worst_half_width)}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
+    more = _more(reading)
     yield Finding(
         severity=_severity(typical or 0.0),
         variant=worst.variant,
@@ -64,8 +67,9 @@ def judge(reading: Reading) -> Iterator[Finding]:
         evidence=evidence,
         certainty=AS_RECORDED,
         cause="The time for a point was over before its interval was narrow enough.",
-        remedy="a larger --budget, or a quieter machine (netpipe doctor)",
-        experiment=again(reading, "--budget", f"{2 * budget:g}") if (budget := _budget(reading)) else None,
+        remedy=f"{'more launches (netpipe run --continue)' if more else 'a larger --budget'}, or a quieter machine "
+        "(netpipe doctor)",
+        experiment=more or _longer(reading),
     )
 
 
@@ -73,8 +77,18 @@ def _severity(typical: float) -> str:
     return NOTE if typical <= WIDE else WARNING if typical <= USELESS else SEVERE
 
 
-def _budget(reading: Reading) -> float | None:
-    return next((plan.budget_s for plan in reading.run.plans if plan.budget_s), None)
+def _more(reading: Reading) -> str | None:
+    """The command that adds launches, where the run can go on here: as many as its last line offers, else as many as
+    its command had.
+    """
+    offered = offer(reading.run, reading.half_widths.tolist())
+    return command_here(reading.run, offered.launches if offered else None)
+
+
+def _longer(reading: Reading) -> str | None:
+    """The command that measures all of it again, for twice the time."""
+    budget = next((plan.budget_s for plan in reading.run.plans if plan.budget_s), None)
+    return again(reading, "--budget", f"{2 * budget:g}") if budget else None
 
 
 def fires() -> Run:

@@ -8,6 +8,41 @@ whole.py). Student's t shrinks with more launches too. That is not counted on, s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
+from netpipe.reading.curves import target_of
+from netpipe.records import Run
+
+MOST_MORE_S = 900.0  # nobody wants to be told what takes longer; half the width is then the offer
+LEAST_WORTH = 0.5  # as half a width over its number: what is still wider then is no offer
+
+
+class Offer(NamedTuple):
+    """What more launches of a run come to."""
+
+    launches: int
+    seconds: float
+    width: float  # half of the intervals are then within it: half a width over its number
+
+
+def offer(run: Run, half_widths: Sequence[float]) -> Offer | None:
+    """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
+    three launches nobody knows: how far launches lie apart is not in their intervals. `half_widths`: of the run.
+    """
+    launches = len({point.launch for point in run.points})
+    target = target_of(run)
+    if launches < FEWEST_LAUNCHES or not half_widths or not target or run.end is None or not run.end.seconds:
+        return None
+    typical = median(half_widths)
+    if not target < typical < math.inf:
+        return None
+    more = more_launches(launches, typical / target)
+    if more * run.end.seconds / launches > MOST_MORE_S:
+        more, target = 3 * launches, typical / 2
+    return Offer(more, more * run.end.seconds / launches, target) if target <= LEAST_WORTH else None
 
 
 def more_launches(launches: int, narrower: float) -> int:

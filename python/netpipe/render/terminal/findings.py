@@ -27,7 +27,7 @@ OF_THE_SPREAD = {"launches-apart", "machine-changed"}
 SAID_BY = {"busy-processes": "load"}
 OF_THE_WIDEST = {TARGET_MISSED, "launches-apart"}  # about all curves, with the widest as an example
 # Notes that are said and not only named: what is missing, what explains the curves of another state, one bad rank.
-SAID = {"not-measured", "too-many-to-compare", "machine-changed", "slowest-rank"}
+SAID = {"not-measured", "launch-cut-off", "too-many-to-compare", "machine-changed", "slowest-rank"}
 MOST_OF_A_RULE = 4  # in brief
 
 
