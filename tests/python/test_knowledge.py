@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from netpipe.libraries import families
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "netpipe"
 LAYERS = {toml.parent.name for toml in (ROOT / "src" / "modules").glob("*/module.toml")}
@@ -78,6 +80,14 @@ def test_python_names_no_layer() -> None:
 @pytest.mark.gate
 def test_families_are_named_by_their_own_files_alone() -> None:
     assert_debts(files_that_name(FAMILIES, PACKAGE / "libraries", FINDINGS), FAMILY_DEBTS)
+
+
+def test_findings_know_no_option_of_one_family_alone() -> None:
+    """The examples may: they are made-up runs of any library."""
+    own = {word for one in families() if one.route for word in (one.route.option, one.route.daemon)}
+    assert own, "some library has daemons"
+    named = {path.name for path in FINDINGS.rglob("*.py") if own & set(constants(path))}
+    assert named == set()
 
 
 def test_size_suffixes_and_rooted_collectives_are_each_one_table() -> None:

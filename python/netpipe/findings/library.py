@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netpipe.libraries import Family, families, family_of_version
+from netpipe.libraries import Family, Route, families, family_of_version
 from netpipe.libraries.settings import Setting, of_ucx
 from netpipe.reading import Reading
 
@@ -25,6 +25,11 @@ def library_named(module: str) -> Family | None:
     layer, _, named = module.partition("@")
     fitting = [one for one in families() if named and named.startswith(one.module or one.name)]
     return next((one for one in fitting if one.layer == layer), next(iter(fitting), None))
+
+
+def routes() -> list[Route]:
+    """The options of libraries, besides `transport`, that say which way messages take."""
+    return [one.route for one in families() if one.route]
 
 
 def own_remedy(reading: Reading, variant: str, rule: str) -> str:

@@ -180,6 +180,16 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """An option besides `transport` that says which way messages take; some of its values lead through daemons."""
+
+    option: str
+    daemons: tuple[str, ...]  # these values
+    daemon: str  # the program
+    direct: str  # the value that avoids it
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """What all versions of one library have in common."""
 
@@ -202,6 +212,7 @@ class Family:
     simulates: bool = False  # all ranks are one process, on a machine that does not exist
     is_abi: bool = False  # no library but a binary interface that several families have
     has_abi: bool = False  # it has that interface
+    route: Route | None = None  # of its module; None: `transport` alone says it
     tunables: Tunables | None = None  # beside the options of its module
     # What its users can do about a finding, by the rule's id: a part of a sentence that names the library's setting.
     remedies: Mapping[str, str] = field(default_factory=dict)

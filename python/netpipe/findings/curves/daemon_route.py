@@ -6,41 +6,22 @@ Turner and Chen 2002 measured 90 Mbps through PVM's daemons and 330 Mbps without
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import Opened, beside, opened, variant_with
-from netpipe.findings.library import own_remedy
+from netpipe.findings.library import own_remedy, routes
+from netpipe.libraries import Route
 from netpipe.reading import Reading
 from netpipe.reading.summary import latency_place
 from netpipe.records import Rank, Run
 from netpipe.units import digits, size_text, time_text
 
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A way through daemons: what says it, and the setting that avoids them."""
-
-    name: str  # of the setting or option
-    daemons: tuple[str, ...]  # its values
-    direct: str
-    daemon: str
-    remedy: str = ""  # what to do, where no family of libraries says it
-
-
-ROUTES = (
-    Route(
-        "route",
-        ("daemon",),
-        "direct",
-        "pvmd",
-        "route=direct (pvm_setopt(PvmRoute, PvmRouteDirect) in a program)",
-    ),
-    Route("rpi", ("lamd",), "usysv", "lamd"),
-)
+# PVM is a layer of netpipe and no family of libraries.
+PVM = Route("route", ("daemon",), "pvmd", "direct")
+REMEDY_OF_PVM = "route=direct (pvm_setopt(PvmRoute, PvmRouteDirect) in a program)"
 
 
 @rule("daemon-route", "Messages through a daemon", about=CURVES, needs=("points",))
@@ -48,18 +29,19 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where the route that was in force goes through daemons. That they cost something is certain; how much, the
     run says where it has the direct route too.
     """
-    able = [one for one in opened(reading) if any(route.name in _said(one) for route in ROUTES)]
+    known = [PVM, *routes()]
+    able = [one for one in opened(reading) if any(route.option in _said(one) for route in known)]
     if not able:
         raise CannotJudge("no library that has daemons was measured (PVM, LAM/MPI)")
     for one in able:
-        route = _daemons(one)
+        route = _daemons(one, known)
         place = latency_place(one.curve.points)
         if route is None or not len(one.curve.points):
             continue
         at = one.curve.points[place or 0]
         variant, pattern = one.curve.variant, one.curve.pattern
         confirm = Confirm(
-            variant, variant_with(reading, one, route.name, route.direct), pattern, [at.size_bytes]
+            variant, variant_with(reading, one, route.option, route.direct), pattern, [at.size_bytes]
         )
         measured = beside(reading, confirm)
         said, gain = "", None
@@ -79,16 +61,15 @@ def judge(reading: Reading) -> Iterator[Finding]:
             certainty="The route is certain; what it costs is shown by the experiment.",
             cause="The daemon has to be woken for each message, and copies it from one socket into another.",
             remedy=own_remedy(reading, variant, "daemon-route")
-            or route.remedy
-            or f"{route.name}={route.direct}",
+            or (REMEDY_OF_PVM if route is PVM else f"{route.option}={route.direct}"),
             gain=gain,
             confirm=confirm,
         )
 
 
-def _daemons(one: Opened) -> Route | None:
+def _daemons(one: Opened, known: Sequence[Route]) -> Route | None:
     said = _said(one)
-    return next((route for route in ROUTES if said.get(route.name) in route.daemons), None)
+    return next((route for route in known if said.get(route.option) in route.daemons), None)
 
 
 def _said(one: Opened) -> Mapping[str, str]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from netpipe.findings import CURVES, WARNING, CannotJudge, Confirm, Finding, examples, quantity, rule
 from netpipe.findings.curves import beside, opened, variant_with
-from netpipe.findings.library import setting, variables
+from netpipe.findings.library import routes, setting, variables
 from netpipe.reading import Reading
 from netpipe.reading.summary import summarise
 from netpipe.records import PlannedVariant, Rank, Run
 from netpipe.units import digits, size_text, time_text
 
-WAYS = ("transport", "rpi")  # settings that say how messages go; LAM has its own
-SHARED = ("transport", "shm")
+TRANSPORT = "transport"
+SHARED = (TRANSPORT, "shm")
 OPEN = (None, "", "auto")  # the library chooses
 NETWORK = "TCP"  # as the module found it among the sockets of the process
 CARRIERS = {"ucx": "UCX over ", "libfabric": "libfabric over "}  # by the layer below that the module found
@@ -25,11 +25,12 @@ def judge(reading: Reading) -> Iterator[Finding]:
     """Fires where no transport was asked for, all ranks are on one host, and their messages went through TCP."""
     hosts = {one.variant: {rank.host for rank in one.ranks} for one in reading.run.variants}
     below = {one.variant: one.below or "" for one in reading.run.variants}
+    ways = (TRANSPORT, *(route.option for route in routes()))  # settings that say how messages go
     judged = False
     for one in opened(reading):
         variant = one.curve.variant
-        asked = any(one.options.get(name) not in OPEN for name in WAYS)
-        if asked or "transport" not in one.options or len(hosts[variant]) != 1:
+        asked = any(one.options.get(name) not in OPEN for name in ways)
+        if asked or TRANSPORT not in one.options or len(hosts[variant]) != 1:
             continue
         judged = judged or "transport_found" in one.settings
         if one.settings.get("transport_found") != NETWORK:

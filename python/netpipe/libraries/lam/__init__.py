@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
-from netpipe.libraries import Command, Family, Header, Job, Launcher, family, launcher
+from netpipe.libraries import Command, Family, Header, Job, Launcher, Route, family, launcher
 from netpipe.libraries.lam import modules
 from netpipe.libraries.settings import SHARED, TCP, Setting
 from netpipe.libraries.starting.condense import condense
@@ -187,6 +187,7 @@ family(
         headers=(Header("LAM_MPI", ("LAM_MAJOR_VERSION", "LAM_MINOR_VERSION", "LAM_RELEASE_VERSION")),),
         launcher=Lam,
         settings=settings,
+        route=Route("rpi", ("lamd",), "lamd", "usysv"),
         tunables=Tunables(
             prefix=SSI,
             known=modules.COLLECTIVES,
