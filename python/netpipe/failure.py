@@ -13,3 +13,7 @@ class Failure(Exception):  # noqa: N818  (the word that the worker uses)
         super().__init__(sentence)
         self.exit_code = exit_code
         self.sentence = sentence
+
+
+class NotHere(Failure):
+    """What this machine lacks and another one may have, so a suite leaves it out and goes on."""

@@ -56,8 +56,7 @@ class Measurement:
         measured.
         """
         with self.site:
-            for module in {variant.module for variant in self.resolved.variants if "@" in variant.module}:
-                self.site.check(module)
+            self.site.check_all(variant.module for variant in self.resolved.variants)
             return self._launch_all(interrupt)
 
     def report(

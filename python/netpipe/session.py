@@ -190,6 +190,12 @@ class Session:
         times = [answer.get("expected_s") for answer in self.answers]
         return None if None in times else self.request.launches * sum(filter(None, times))
 
+    def check_libraries(self) -> None:
+        """What `measure` asks before it starts anything. Raises Failure (3) where a library or its launcher has gone,
+        or the launcher cannot start processes here.
+        """
+        jobs.Launchers(self._job_settings).check_all(one.module for one in self.plan.variants)
+
     def measure(
         self,
         output: str | os.PathLike[str] | None = None,

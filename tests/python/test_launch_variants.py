@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure, NotHere
 from netpipe.launch.variants import added, expand, reaching
 
 
@@ -70,7 +70,7 @@ def test_mpi_leaves_out_libraries_that_cannot_take_a_value() -> None:
     assert found == ("mpi@one:transport=ucx",)
     assert notes[0] == f"mpi@two is left out of mpi:transport=ucx: {why['mpi@two:transport=ucx']}"
     with pytest.raises(
-        Failure, match="no library that was added can take this; mpi@three is left out"
+        NotHere, match="no library that was added can take this; mpi@three is left out"
     ) as none:
         expand(["mpi:transport=ucx"], LISTING, lambda _: "it cannot")
     assert none.value.exit_code == USAGE

@@ -18,8 +18,9 @@ import pytest
 
 from netpipe import native
 from netpipe.cli.suite import command, files
-from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure, NotHere
 from netpipe.records import Run
+from netpipe.session import Session
 
 if TYPE_CHECKING:
     from conftest import Netpipe
@@ -262,6 +263,42 @@ def without_shm(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return plan(text)
 
     monkeypatch.setattr(native, "plan", refusing)
+
+
+def test_what_no_library_here_can_take_is_left_out_however_that_is_said(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_takes(variants: Any, *_: Any, **__: Any) -> Any:
+        if any(one.startswith("mpi:") for one in variants):
+            raise NotHere(USAGE, "this is said in other words today")
+        return variants, []
+
+    monkeypatch.setattr("netpipe.session.expand_libraries", none_takes)
+    written(changed('"tcp", "shm:wait=poll"', '"tcp", "shm:wait=poll", "mpi:eager=64k"'))
+    said = netpipe("suite", "run", "mine.toml", "--dry-run")
+    assert said.code == 0, said.err
+    assert "run small leaves out mpi:eager=64k: this is said in other words today\n" in said.err
+
+
+def test_a_dry_run_leaves_out_a_run_whose_library_has_gone(
+    netpipe: Netpipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Failure(UNAVAILABLE, "the launcher of tcp does not exist any more")
+    lacking = [["tcp", "shm:wait=poll"]]  # the variants of the runs that lack it
+
+    def check(self: Session) -> None:
+        if self.variants in lacking:
+            raise gone
+
+    monkeypatch.setattr(Session, "check_libraries", check)
+    written()
+    said = netpipe("suite", "run", "mine.toml", "--dry-run")
+    assert (said.code, said.err) == (0, f"netpipe: run small leaves out all variants: {gone.sentence}\n")
+    words = " ".join(said.out.split())
+    assert f"from the run small: {gone.sentence}" in words
+    assert "✓ Figure 2 (figure-2.png), from the run quick" in words
+    lacking.append(["shm"])
+    assert netpipe("suite", "run", "mine.toml", "--dry-run").code == 3, "nothing can be measured"
 
 
 @pytest.mark.usefixtures("without_shm")

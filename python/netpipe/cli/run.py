@@ -248,7 +248,7 @@ def more_text(result: Result) -> str | None:
 
 
 def dry_run(session: Session, as_json: bool) -> int:
-    """Raises Failure (3) where the run would measure nothing, as it would itself."""
+    """Raises Failure (3) where a library has gone or the run would measure nothing, as it would itself."""
     launches = session.request.launches
     if as_json:
         import json
@@ -262,6 +262,7 @@ def dry_run(session: Session, as_json: bool) -> int:
         for note in session.notes:
             say(note)
         print_plan(console(), session.plan, {**session.answer, **session.started}, launches)
+    session.check_libraries()
     curves = session.answer.get("curves", [])
     if curves and all(one.get("reason") for one in curves):
         reasons = dict.fromkeys(str(one["reason"]) for one in curves)

@@ -143,6 +143,11 @@ class Launchers:
         )
         return self.daemons.start(layers, given_up, site)
 
+    def check_all(self, modules: Iterable[str]) -> None:
+        """`check` of each of these that a launcher starts. Raises Failure."""
+        for module in dict.fromkeys(one for one in modules if "@" in one):
+            self.check(module)
+
     def check(self, module: str) -> None:
         """Whether everything that jobs of this module need is here. Raises Failure that says what is missing."""
         description, launcher = self._of(module)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from netpipe import native
-from netpipe.failure import UNAVAILABLE, USAGE, Failure
+from netpipe.failure import UNAVAILABLE, USAGE, Failure, NotHere
 from netpipe.launch.lists import apart
 from netpipe.launch.plan import Plan
 from netpipe.libraries import family_of
@@ -48,7 +48,7 @@ def expand(
 ) -> tuple[tuple[str, ...], list[str]]:
     """`mpi` becomes every library over shared memory and over TCP (`far`, of a run between hosts: over what it chooses
     itself and over TCP), `mpi:eager=64k` those that can take it; other variants stay as they are. Also returns
-    sentences about libraries that were left out. Raises Failure: 3 if no library was added, 2 if none can take it.
+    sentences about libraries that were left out. Raises NotHere: 3 if no library was added, 2 if none can take it.
     `refused` says why one cannot; by default the worker does.
     """
     refused = refused or refusal
@@ -68,10 +68,10 @@ def expand(
         }
         if not modules:
             layer = per_library[name]
-            raise Failure(
+            raise NotHere(
                 UNAVAILABLE,
                 f"no library for {layer.title} was added, so there is nothing to measure as {name}; add one with "
-                f"'{layer.add_command()}' ('netpipe doctor' shows those of this machine)",
+                f"'{layer.add_command()}'{layer.path_text} ('netpipe doctor' shows those of this machine)",
             )
         if not settings:
             found += [
@@ -90,7 +90,7 @@ def expand(
             else:
                 fitting.append(f"{other}:{settings}{copy}")
         if not fitting:
-            raise Failure(USAGE, f"{bare}: no library that was added can take this; {notes[-1]}")
+            raise NotHere(USAGE, f"{bare}: no library that was added can take this; {notes[-1]}")
         found += fitting
     return tuple(dict.fromkeys(found)), notes
 

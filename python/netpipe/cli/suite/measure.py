@@ -53,7 +53,7 @@ def dry_run(suite: Suite, site: Site) -> int:
     from netpipe.cli.suite.listing import print_estimate
     from netpipe.render.terminal.rows import console, print_paragraph
 
-    runs = planned(suite, site)
+    runs = {name: one.possible() for name, one in planned(suite, site).items()}
     out = console()
     for name, one in runs.items():
         out.print(f"run {name}", style="bold", markup=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from netpipe import native
-from netpipe.failure import FAILED, USAGE, Failure
+from netpipe.failure import FAILED, USAGE, Failure, NotHere
 from netpipe.libraries import Family, families
 from netpipe.libraries.adding import compiler, layers
 from netpipe.libraries.adding.layers import SEPARATOR
@@ -82,12 +82,8 @@ def all_(places: Sequence[Path] | None = None, layer: str = "*") -> list[Added]:
     return [found[name] for name in sorted(found)]
 
 
-class NotAdded(Failure):
-    """No module has this name here; on another machine one may."""
-
-
 def one(name: str) -> Added:
-    """By NAME or LAYER@NAME. Raises NotAdded (2) if nothing was added under it, Failure (2) if several modules were."""
+    """By NAME or LAYER@NAME. Raises NotHere (2) if nothing was added under it, Failure (2) if several modules were."""
     there = all_()
     found = [each for each in there if name in (each.name, each.short)]
     if len(found) == 1:
@@ -106,7 +102,7 @@ def one(name: str) -> Added:
         if there
         else _how_to_add(name)
     )
-    raise NotAdded(USAGE, f"no module was added as '{name}'; {hint}")
+    raise NotHere(USAGE, f"no module was added as '{name}'; {hint}")
 
 
 def _how_to_add(name: str) -> str:

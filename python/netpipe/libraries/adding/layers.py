@@ -64,6 +64,13 @@ class Layer:
             f" --name {name}" if name else ""
         )
 
+    @property
+    def path_text(self) -> str:
+        """What PATH is in that command, where `netpipe doctor` lists it under another layer: the end of a sentence."""
+        return (
+            f", where PATH is the compiler of a library for {self.families}" if self.stands_on_another else ""
+        )
+
 
 def folders() -> list[Path]:
     """Where the sources of layers are: in the installation, or in the checkout."""
@@ -145,7 +152,8 @@ def without_library(listing: Mapping[str, Any]) -> list[Without]:
     found = []
     for layer in all_().values():
         if layer.name not in there:
-            how = f"{layer.get}, then {layer.add_command()}" if layer.get else layer.add_command()
+            get = f"{layer.get}, then " if layer.get else ""
+            how = f"{get}{layer.add_command()}{layer.path_text}"
             found.append(Without(layer.name, layer.summary, f"no library for {layer.title} was added; {how}"))
     return found
 

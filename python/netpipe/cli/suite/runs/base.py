@@ -129,6 +129,12 @@ class Planned:
         """Sentences about what is left out of it, and what is not known yet."""
         return ()
 
+    def possible(self) -> Planned:
+        """Itself; or a run of which nothing is available, where `measure` would say before it starts anything that a
+        library has gone.
+        """
+        return self
+
     def print_plan(self, out: Console) -> None:
         raise NotImplementedError
 

@@ -96,6 +96,10 @@ class OfHosts(Planned):
         said = f"{some} of {whole} pairs are measured, each host with at most {self.others} others"
         return (f"{said} (rounds = {self.others})",)
 
+    def possible(self) -> Planned:
+        one = self.checked.possible()
+        return self if one is self.checked else one
+
     def print_plan(self, out: Console) -> None:
         from netpipe.units import counted
 
@@ -243,6 +247,10 @@ class OfRanks(Planned):
     @property
     def bounded(self) -> bool:
         return True
+
+    def possible(self) -> Planned:
+        one = self.measured.possible()
+        return self if one is self.measured else one
 
     def print_plan(self, out: Console) -> None:
         self.measured.print_plan(out)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.cli.suite.parts import PROFILE
 from netpipe.cli.suite.runs.base import Done, Planned, fault
-from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE, Failure
+from netpipe.failure import DONE, FAILED, INTERRUPTED, UNAVAILABLE, Failure, NotHere
 from netpipe.streams import say
 
 if TYPE_CHECKING:
@@ -327,13 +327,6 @@ def planned(run: Part, site: Site, build: bool = True) -> Kernels:
         )
         return Kernels(run, plan(request, build=build))
     except Failure as failure:
-        if failure.exit_code == UNAVAILABLE or _no_library(failure):
+        if failure.exit_code == UNAVAILABLE or isinstance(failure, NotHere):
             return Kernels(run, None, failure.sentence)
         raise fault(run, failure) from None
-
-
-def _no_library(failure: Failure) -> bool:
-    """Whether it is only that the library was not added here."""
-    from netpipe.libraries.adding.added import NotAdded
-
-    return isinstance(failure, NotAdded) or failure.sentence.startswith("no library")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netpipe.cli.suite.parts import MEMORY
 from netpipe.cli.suite.runs.base import Done, Pairs, Planned, fault, layer_of
 from netpipe.command import measuring
-from netpipe.failure import DONE, UNAVAILABLE, USAGE, Failure
+from netpipe.failure import DONE, UNAVAILABLE, USAGE, Failure, NotHere
 from netpipe.streams import say
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from netpipe.cli.suite.parts import Part
     from netpipe.cli.suite.runs.base import Site
     from netpipe.session import Result, Session
-
-# How netpipe.launch.variants says that the libraries of this machine lack a setting, which another one may have.
-NO_LIBRARY = "no library that was added can take this"
 
 
 def session_of(run: Part, given: Mapping[str, Any]) -> Session:
@@ -77,6 +74,14 @@ class Measured(Planned):
     @property
     def file(self) -> str:
         return f"{self.run.name}.jsonl"
+
+    def possible(self) -> Measured:
+        try:
+            if self.session is not None:
+                self.session.check_libraries()
+        except Failure as failure:
+            return Measured(self.run, None, {**self.left_out, "all variants": failure.sentence})
+        return self
 
     def print_plan(self, out: Console) -> None:
         from netpipe.render.terminal.plan import print_plan
@@ -190,7 +195,7 @@ def _why_unavailable(run: Part, variant: str, given: Mapping[str, Any]) -> str |
             return failure.sentence
         if given != run.given and _is_right_here(run, variant):
             return failure.sentence  # it is right on one host: a layer that does not reach others
-        if failure.sentence.startswith(f"{variant}: {NO_LIBRARY}"):
+        if isinstance(failure, NotHere):
             return failure.sentence
     name = name_of(variant)
     layer = layers.all_().get(layer_of(variant)) if layers.SEPARATOR in name else None
