@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,35 @@ def test_one_that_does_not_work_is_found_with_its_reason(
     assert "no compiler" in one.problem
 
 
+def test_the_doctor_names_the_layer_of_each_library(
+    netpipe: Netpipe, nowhere: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    oshcc = make_mpicc(tmp_path / "bin/oshcc", "openmpi", "4 1 4")
+    monkeypatch.setenv("PATH", f"{oshcc.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("COLUMNS", "300")
+    look = discover.compilers
+    monkeypatch.setattr(
+        discover,
+        "compilers",
+        lambda folder, names: look(folder, names) if folder == oshcc.parent else iter(()),
+    )
+    out = netpipe("doctor", "--no-yardstick").out
+    assert "No MPI library was found" in out, "an OpenSHMEM is none"
+    assert re.search(r"^libraries *$", out, re.MULTILINE)
+    assert "(shmem; PATH): " in out
+    (library,) = json.loads(netpipe("doctor", "--no-yardstick", "--json").out)["libraries"]
+    assert (library["layer"], library["compiler"]) == ("shmem", str(oshcc))
+    assert library["mpicc"] == library["compiler"], "its name in earlier versions"
+    of_another = "netpipe modules add armci --mpicc PATH, where PATH is the compiler of a library for mpi"
+    assert of_another in out
+    said = netpipe("run", "armci")
+    assert said.code == 3
+    assert (
+        "where PATH is the compiler of a library for mpi ('netpipe doctor' shows those of this machine)"
+        in said.err
+    )
+
+
 def test_the_doctor_says_which_command_adds_each(
     netpipe: Netpipe, modules: Path, nowhere: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -196,5 +226,6 @@ def test_the_doctor_says_which_command_adds_each(
     assert "✓ Open MPI 4.1.4 is mpi@openmpi" in netpipe("doctor", "--no-yardstick").out
     answer = json.loads(netpipe("doctor", "--no-yardstick", "--json").out)
     assert ("mpi@openmpi", str(mpicc)) in {(one["module"], one["mpicc"]) for one in answer["mpi"]}
+    assert answer["libraries"] == answer["mpi"]
     monkeypatch.setenv("BROKEN", "1")
     assert "mpi@openmpi: libmpi.so.12 is missing" in netpipe("doctor", "--no-yardstick").out

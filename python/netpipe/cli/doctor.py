@@ -37,8 +37,9 @@ PLURALS = {"severe": "severe", "warning": "warnings", "note": "notes"}
 def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool) -> int:
     """Check what can be measured here, and what gets in the way.
 
-    Shows the host, the modules that can be used, what is missing and how to get it, the MPI libraries of this machine,
-    and everything known to disturb measurements. Exits with 0 when something can be measured, with 3 when nothing can.
+    Shows the host, the modules that can be used, what is missing and how to get it, the libraries of this machine that
+    netpipe modules adds, and everything known to disturb measurements. Exits with 0 when something can be measured,
+    with 3 when nothing can.
     """
     from netpipe import native
     from netpipe.findings.doctor import diagnose
@@ -65,7 +66,8 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
             "layers": [asdict(layer) for layer in diagnosis.layers],
             "missing": [asdict(missing) for missing in diagnosis.missing],
             "findings": msgspec.to_builtins(diagnosis.findings),
-            "mpi": [library.as_json() for library in libraries],
+            "libraries": [library.as_json() for library in libraries],
+            "mpi": [library.as_json() for library in libraries],  # what they were called first
             "yardstick": measured,
             "yardstick_problem": problem,
             "facts": {name: fact for name, fact in environment.items() if name != "spoilers"},
@@ -156,16 +158,21 @@ def print_layers(out: Console, diagnosis: Diagnosis) -> None:
 
 
 def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[str, str]) -> None:
-    """The MPI libraries of this machine, and how to add them. `advice` is about modules, by name."""
+    """The libraries of this machine, of every layer that has a module for each, and how to add them. `advice` is
+    about modules, by name.
+    """
     from rich.text import Text
 
+    from netpipe.libraries import MPI
+
     out.print()
-    if not libraries:
+    if not any(library.layer == MPI for library in libraries):
         out.print(
             "No MPI library was found. docs/how-to/mpi.md says how to install one without root permissions."
         )
+    if not libraries:
         return
-    out.print(Text("MPI libraries", style="bold"))
+    out.print(Text("libraries", style="bold"))
     for library in libraries:
         what = Text(library.title or str(library.compiler), style="bold")
         if library.module:
@@ -174,7 +181,7 @@ def print_libraries(out: Console, libraries: Sequence[Found], advice: Mapping[st
                 what.append(f": {advice[library.module]}", style="not bold")
             out.print(marked("warning" if library.module in advice else "good", what))
             continue
-        what.append(f" ({library.where}): ", style="not bold")
+        what.append(f" ({library.layer}; {library.where}): ", style="not bold")
         if library.problem:
             out.print(marked("warning", what.append(f"{library.problem}.", style="not bold")))
             continue

@@ -34,6 +34,7 @@ class Candidate:
 class Found:
     """A library of this machine."""
 
+    layer: str  # that it is one of: mpi, shmem
     compiler: Path
     where: str
     title: str  # "Open MPI 4.1.4"; "" if its compiler does not work
@@ -42,8 +43,10 @@ class Found:
     command: str  # that adds it
 
     def as_json(self) -> dict[str, Any]:
-        """`mpicc` is the library's compiler, whatever its name: that is what it was called first."""
+        """`mpicc` is `compiler`, whatever its name: that is what it was called first."""
         return {
+            "layer": self.layer,
+            "compiler": str(self.compiler),
             "mpicc": str(self.compiler),
             "where": self.where,
             "title": self.title,
@@ -90,7 +93,7 @@ def judge(layer: Layer, candidate: Candidate, known: Mapping[Path, str]) -> Foun
         problem = failure.sentence
     module = known.get(candidate.compiler.resolve())
     command = layer.add_command(candidate.compiler)
-    return Found(candidate.compiler, candidate.where, title, problem, module, command)
+    return Found(layer.name, candidate.compiler, candidate.where, title, problem, module, command)
 
 
 def candidates(layer: Layer, project: Path, environment: Mapping[str, str]) -> Iterator[Candidate]:
