@@ -3,7 +3,8 @@
 
 import netpipe
 run = netpipe.measure("tcp:wait=poll|block", sizes="8,64k", output="run.jsonl")
-netpipe.load("run.jsonl")                       # its points, a polars data frame
+netpipe.load("run.jsonl", "size")               # its sizes, a polars data frame: intervals for the next run
+netpipe.load("run.jsonl")                       # the points of its launches, with the interval inside each
 netpipe.load("run.jsonl", "sample")             # every timed batch
 netpipe.compare(run)                            # its variants against each other
 netpipe.findings(run)                           # what the rules found, with remedies and what experiments came to

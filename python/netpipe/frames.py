@@ -34,7 +34,7 @@ def of_kind(records: Iterable[Record], kind: str) -> polars.DataFrame:
     if kind == CELL:
         return cell_frame(record for record in records if isinstance(record, Point))
     if kind not in KINDS:
-        raise ValueError(f"there is no record type '{kind}'; there are {', '.join([*KINDS, CELL])}")
+        raise ValueError(f"there is no record type '{kind}'; there are {', '.join([*KINDS, CELL, SIZE])}")
     wanted = KINDS[kind]
     return frame(wanted, (record for record in records if type(record) is wanted))
 
@@ -52,6 +52,7 @@ def frame(kind: type[R], records: Iterable[R]) -> polars.DataFrame:
 
 
 CELL = "cell"  # no record of its own: the ranks and pairs inside points
+SIZE = "size"  # neither: the points of all launches together, which netpipe.load computes
 
 
 def cell_frame(points: Iterable[Point]) -> polars.DataFrame:

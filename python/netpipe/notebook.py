@@ -4,7 +4,8 @@
     import netpipe
 
     run = netpipe.measure("tcp:wait=poll|block", sizes="8,64k", budget=1, output="run.jsonl")
-    netpipe.load(run)                       # its points, a polars data frame
+    netpipe.load(run, "size")               # its sizes, a polars data frame: intervals for the next run
+    netpipe.load(run)                       # the points of its launches, with the interval inside each
     netpipe.compare(run)                    # its variants against each other, by size
     netpipe.compare("monday.jsonl", run)    # the same variants in two runs
     netpipe.findings(run)                   # what the rules found, with remedies and what experiments came to
@@ -85,11 +86,19 @@ def measure(
 
 
 def load(run: AnyRun, kind: str = "point") -> polars.DataFrame:
-    """The records of one kind, a row each: `point`, `sample`, `cell`, `variant`, ... (docs/reference/record.md).
+    """`size`: the numbers of the whole run, a row for each size; `low_ns` to `high_ns` is the interval for the next run
+    (what `netpipe export --table sizes` writes). Else the records of one kind, a row each: `point`, `sample`, `cell`,
+    `variant`, ... (docs/reference/record.md); the interval of a `point` is that inside its launch.
 
     A run from `measure` or `Run.read` has no samples; read them from its file. Raises NotARun, OSError, or ValueError
     for an unknown kind.
     """
+    if kind == frames.SIZE:
+        from netpipe.reading import Reading
+        from netpipe.render.export import table, whole
+
+        read = _run(run)
+        return table.size_frame(whole.sizes(Reading(read), read.points))
     return frames.of_kind(run.body(), kind) if isinstance(run, Run) else frames.load(run, kind)
 
 

@@ -36,9 +36,9 @@ def test_every_cell_runs_and_shows_what_it_promises(
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
     shown = [run_cell(source.replace("budget=2", "budget=0.2"), names) for source in sources]
-    points, paired, apart, found = (one for one in shown if isinstance(one, polars.DataFrame))
-    assert points.columns == ["launch", "variant", "size_bytes", "median_ns", "low_ns", "high_ns"]
-    assert points.height == 8
+    sizes, paired, apart, found = (one for one in shown if isinstance(one, polars.DataFrame))
+    assert sizes.columns == ["variant", "size_bytes", "median_ns", "low_ns", "high_ns"]
+    assert sizes["size_bytes"].to_list() == [8, 4096, 262144] * 4
     assert {(one["variant"], one["against"]) for one in paired.rows(named=True)} == {
         ("shm:wait=block", "shm"),
         ("tcp:wait=poll", "tcp"),

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     type=click.Choice(TABLES),
     default="points",
     show_default=True,
-    help="One row per size and launch (points), per size with the numbers of the whole run (sizes), per rank or "
-    "pair with a time of its own (cells), or per size, launch and counter of the layer (counters).",
+    help="One row per size and launch with its own interval (points), per size with the numbers of the whole run and "
+    "their interval for the next run (sizes), per rank or pair with a time of its own (cells), or per size, launch "
+    "and counter of the layer (counters).",
 )
 def command(
     run: str,
@@ -52,8 +53,12 @@ def command(
 ) -> None:
     """Write RUN as CSV, Parquet, JSON, np.out, OSU or IMB table.
 
-    The points of RUN, which is run.jsonl unless given. The measures of a pattern become columns. The np.out of NetPIPE
-    3 or 5 and the table of an OSU benchmark have no names: they hold one curve, which --variant and --pattern select.
+    The points of RUN, which is run.jsonl unless given: a row for each size and launch. Their intervals are those inside
+    a single launch, too narrow for what the next run finds. For error bars take --table sizes: a row for each size,
+    with the interval for the next run.
+
+    The measures of a pattern become columns. The np.out of NetPIPE 3 or 5 and the table of an OSU benchmark have no
+    names: they hold one curve, which --variant and --pattern select.
 
     RUN may also be a profile, of netpipe profile: then this writes its trace as a GOAL schedule, the input of the
     simulators LogGOPSim and ATLAHS and of LLAMP. None of them has been tried with one yet.
@@ -151,10 +156,7 @@ def exported(
         if launch is not None:
             raise Failure(USAGE, "the table sizes is of all launches together; leave --launch or --table out")
         if form in table.FORMATS:
-            reading = Reading(run)
-            names = dict.fromkeys((point.variant, point.pattern) for point in points)
-            sizes = [one for name in names for one in whole.points(reading, reading.by_name[name])]
-            return table.write(sizes, form, which)
+            return table.write(whole.sizes(Reading(run), points), form, which)
     if which == "cells" and not any(point.cells for point in points):
         raise Failure(
             USAGE, "no chosen point has a time for each rank or pair, so there are no cells to export"

@@ -36,7 +36,8 @@ OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
     "--json",
     "as_json",
     is_flag=True,
-    help="Print summary, losses, findings and states, and points if asked for, as JSON; for a profile all tables.",
+    help="Print summary, losses, findings and states, and sizes and points if asked for, as JSON; for a profile all "
+    "tables.",
 )
 @click.option(
     "--rank",
@@ -208,6 +209,8 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
     from netpipe.findings.trust import trust
     from netpipe.reading.losses import Loss
     from netpipe.render.collectives import of_curves
+    from netpipe.render.export import whole
+    from netpipe.render.export.table import size_rows
     from netpipe.render.next_step import next_step
 
     run, names = reading.run, {(curve.variant, curve.pattern) for curve in found}
@@ -239,6 +242,7 @@ def to_json(reading: Reading, found: list[Curve], points: bool, fitted: bool = F
     if fitted:
         answer["fits"] = [fit for curve in found if (fit := reading.fit_of(curve)) is not None]
     if points:
+        answer["sizes"] = [row for curve in found for row in size_rows(whole.points(reading, curve))]
         answer["points"] = [record for curve in found for point in curve.points for record in point.by_launch]
     return printable_json(msgspec.json.encode(answer).decode())
 

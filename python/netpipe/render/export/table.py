@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of a run as a table in CSV, Parquet and JSON, written and read: one row a point, one column a field of the
 `point` record (docs/reference/record.md), three columns a measure. Three more tables are only written: one row a size
-with all launches together (whole.py), one row a rank or pair, and one row a counter (counters.py).
+with all launches together (whole.py), one row a rank or pair, and one row a counter (counters.py). The intervals of
+points are those inside a launch, those of sizes are for the next run.
 
 JSON is a list with an object a row; the measures of a point are under `measures`, as in the record. CSV has no room for
 histograms, which are left out there, nor for lists of objects: `cells` is JSON text.
@@ -45,10 +46,23 @@ def write(points: Iterable[Point], form: str, table: str = "points") -> bytes:
     chosen = list(points)
     if form == "json":
         return as_json(_objects(chosen, table))
-    made = cell_frame(chosen) if table == "cells" else frame(Point, chosen)
     if table == "sizes":
-        made = made.select(*SIZES, *(name for name in made.columns if name.startswith(MEASURE)))
-    return as_table(made, form)
+        return as_table(size_frame(chosen), form)
+    return as_table(cell_frame(chosen) if table == "cells" else frame(Point, chosen), form)
+
+
+def size_frame(points: Iterable[Point]) -> polars.DataFrame:
+    """The table of sizes of points of the whole run (whole.py), as a data frame."""
+    made = frame(Point, points)
+    return made.select(*SIZES, *(name for name in made.columns if name.startswith(MEASURE)))
+
+
+def size_rows(points: Iterable[Point]) -> list[dict[str, Any]]:
+    """The same as objects, whose measures are a list."""
+    return [
+        {name: getattr(point, name) for name in SIZES} | {"measures": msgspec.to_builtins(point.measures)}
+        for point in points
+    ]
 
 
 def as_json(rows: list[dict[str, Any]]) -> bytes:
@@ -70,10 +84,7 @@ def _objects(points: list[Point], table: str) -> list[dict[str, Any]]:
     if table == "cells":
         return [row for point in points for row in point.cell_rows()]
     if table == "sizes":
-        return [
-            {name: getattr(point, name) for name in SIZES} | {"measures": msgspec.to_builtins(point.measures)}
-            for point in points
-        ]
+        return size_rows(points)
     return [point.fields() for point in points]
 
 
