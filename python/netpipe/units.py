@@ -118,6 +118,11 @@ def percent_text(fraction: float | None) -> str:
     return f"{percent:.1f} %" if abs(percent) < 9.95 else f"{percent:.0f} %"
 
 
+def capped_percent_text(half_width: float | None) -> str:
+    """The same of half an interval: of a wide one the exact number says nothing, and would widen a table."""
+    return "> 100 %" if half_width is not None and 1 < half_width < math.inf else percent_text(half_width)
+
+
 def times_text(factor: float | None) -> str:
     """2.3456 -> "2.35" and a multiplication sign."""
     return UNKNOWN if factor is None else f"{digits(factor)}\u00d7"

@@ -32,6 +32,7 @@ from netpipe.render.drawing.scope import Scope
 from netpipe.render.figures import get
 from netpipe.render.page.page import page
 from netpipe.render.page.plots import plots
+from netpipe.render.page.tables import point_table
 from netpipe.render.terminal.summary import print_summary
 
 PINGPONG = "pingpong"
@@ -509,6 +510,18 @@ def test_points_are_shown_in_both_states(tmp_path: Path, one_size_apart: Reading
     assert len(there["points"]) == 21
     (state,) = json.loads(CliRunner().invoke(show, [str(path), "--json"]).output)["in_states"]
     assert "points" not in state["others"][0]
+
+
+def test_the_table_of_points_is_of_the_state_of_its_curve(one_size_apart: Reading) -> None:
+    shm = one_size_apart.by_name["shm", PINGPONG]
+    table = point_table(shm)
+    of = {one.name: [row[place] for row in table.rows] for place, one in enumerate(table.columns)}
+    assert of["state"] == ["another" if at.apart else "–" for at in shm.points]
+    assert of["median"][0] == f"{shm.points[0].time_ns.value:.2f}"
+    for name in ("mean", "min", "p99", "max", "samples", "passes"):
+        assert set(of[name]) == {"–"}, "of all states"
+    pipe = point_table(one_size_apart.by_name["pipe", PINGPONG])
+    assert "state" not in [one.name for one in pipe.columns]
 
 
 def test_the_report_draws_and_names_the_other_state(one_size_apart: Reading) -> None:

@@ -169,11 +169,12 @@ def test_a_damaged_histogram_is_named_with_its_point(tmp_path: Path, damage: str
 # ------------------------------------------------------------------------------------------------------- terminal
 
 
-def rich_points(curve: Curve) -> Rows:
-    """The table as rich makes it."""
+def rich_points(curve: Curve, heading: str, more: bool) -> Rows:
+    """The table as rich makes it; with `more` it has the mean and the maximum."""
+    mean, most = (["mean"], ["max"]) if more else ([], [])
     made = Rows(
-        (curve.variant, "right"),
-        *((name, "right") for name in ("median", "±", "rate", "min", "p99", "n")),
+        (heading, "right"),
+        *((name, "right") for name in ("median", "±", "rate", *mean, "min", "p99", *most, "n")),
         ("", "left"),
     )
     made._simple = False
@@ -187,8 +188,10 @@ def rich_points(curve: Curve) -> Rows:
                 time_text(one.median_ns),
                 percent_text(one.half_width),
                 rate_text(one.bytes_per_s),
+                *([time_text(one.mean_ns)] if more else []),
                 time_text(one.min_ns),
                 time_text(one.p99_ns),
+                *([time_text(one.max_ns)] if more else []),
                 UNKNOWN if one.samples is None else str(one.samples),
                 Text(", ".join(words), style="yellow" if one.converged is False else "dim"),
             )
@@ -212,9 +215,13 @@ def test_points_look_as_a_table_of_rich_does(width: int, launches: int) -> None:
             if place:
                 out.print()
             out.print(f"{curve.variant}, {curve.pattern}")
-            out.print(rich_points(curve))
+            full = [rich_points(curve, heading, more=True) for heading in (curve.variant, "size")]
+            there = [one for one in full if one.fits(out.width)]
+            out.print(there[0] if there else rich_points(curve, curve.variant, more=False))
 
-    assert printed(width, lambda out: print_points(out, curves)) == printed(width, by_rich)
+    text = printed(width, lambda out: print_points(out, curves))
+    assert text == printed(width, by_rich)
+    assert width == 100 or (" mean " in text) == (width > 100), "where there is room"
 
 
 def test_numbers_of_points_are_never_cut() -> None:

@@ -224,7 +224,7 @@ def test_an_imported_run_is_a_report() -> None:
     read = of(Run([Header(schema=1, run="0" * 32), *points]))
     assert "No point has an interval:" in read.text
     assert "The run is incomplete: interrupted, or still running." not in read.text
-    assert "settled" in read.text
+    assert "typical ±" in read.text
     assert "loss" not in read.data()["figures"]
 
 
@@ -323,14 +323,15 @@ def test_the_points_of_a_run_that_is_not_large_are_in_the_page(
         if "id" in a
     }
     text = gzip.decompress(base64.b64decode(Page(whole).scripts[scripts["points-csv"]])).decode()
-    assert text.count("\n") == len(made.points) + 1
-    assert f"The download has the {len(made.points)} points of the run" in whole
+    count = len(LAYERS) * len(SIZES)
+    assert text.count("\n") == count + 1
+    assert f"The download has the {count} points of the curves" in whole
     assert "single samples are in the run file alone" in whole
-    monkeypatch.setattr(page_module, "MOST_DOWNLOADED", len(made.points) - 1)
+    monkeypatch.setattr(page_module, "MOST_DOWNLOADED", count - 1)
     large_one = page(Reading(made))
     assert 'id="points-csv"' not in large_one
     assert 'id="download"' not in large_one
-    assert f"This page has no download of its {len(made.points)} points" in large_one
+    assert f"This page has no download of its {count} points" in large_one
 
 
 @pytest.mark.deep

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from netpipe.findings.machine_state import other_text
 from netpipe.reading import Reading
 from netpipe.reading.curves import Curve
+from netpipe.reading.estimate import Estimate
 from netpipe.reading.summary import Summary, summarise
 from netpipe.records import Promises, Run
+from netpipe.render.losses import ROUGHLY
 from netpipe.units import (
     counted,
     limits_text,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from netpipe.profiles.tables import Facts
 
 WIDE = 0.05  # a relative half width above this is printed with the number
+UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked, and of such a peak no size is said
 
 
 def where(run: Run) -> str | None:
@@ -175,10 +178,27 @@ def answer(summary: Summary, idle: bool) -> str:
         limits = f" ({limits_text(time.low, time.high, time_text)})" if loose else ""
         parts.append(f"{time_text(time.value)}{limits} for {size_text(summary.latency_size_bytes)}")
     if summary.peak_bytes_per_s is not None:
-        peak, size = rate_text(summary.peak_bytes_per_s.value), size_text(summary.peak_size_bytes)
-        parts.append(
-            f"up to {peak} (at {size}; half of it from {size_text(summary.half_size_bytes)})"
-            if summary.points > 1
-            else f"{peak} at {size}"
-        )
+        peak = rate_text(summary.peak_bytes_per_s.value)
+        if rough(summary.peak_bytes_per_s):
+            peak = ROUGHLY + peak
+        if summary.points == 1:
+            parts.append(f"{peak} at {size_text(summary.peak_size_bytes)}")
+        else:
+            size, half, _ = sizes_of_peak(summary)
+            known = [] if size is None else [f"at {size_text(size)}"]
+            known += [] if half is None else [f"half of it from {size_text(half)}"]
+            parts.append(f"up to {peak}" + (f" ({'; '.join(known)})" if known else ""))
     return ", ".join(parts) + "." if parts else "no usable point."
+
+
+def rough(rate: Estimate) -> bool:
+    """Is a rate known so little that those of other sizes may be as high?"""
+    return rate.known and rate.half_width > UNSETTLED
+
+
+def sizes_of_peak(summary: Summary) -> tuple[int | None, float | None, int | None]:
+    """The size of the peak, n½ and the knee. Of a peak with a wide interval none is known."""
+    peak = summary.peak_bytes_per_s
+    if peak is not None and rough(peak):
+        return None, None, None
+    return summary.peak_size_bytes, summary.half_size_bytes, summary.knee_size_bytes

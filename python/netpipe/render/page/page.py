@@ -19,8 +19,10 @@ from netpipe.findings import Judgement, judge
 from netpipe.findings.machine_state import state_sentences
 from netpipe.findings.trust import trust
 from netpipe.reading import Reading
+from netpipe.reading.curves import WIDE
 from netpipe.reading.summary import Summary
 from netpipe.render.drawing.scope import Scope
+from netpipe.render.export.whole import sizes
 from netpipe.render.figures import yardsticks
 from netpipe.render.loggp import REMARK
 from netpipe.render.losses import largest_of_each_kind, loss_sentence
@@ -40,7 +42,7 @@ from netpipe.render.palette import HUES
 from netpipe.render.pieces import REMARK as PIECES_REMARK
 from netpipe.render.verdicts import verdict_sentences
 from netpipe.render.words import answer, measured, other_answers, when, where
-from netpipe.units import counted, listed, span_text
+from netpipe.units import counted, listed, span_text, width_text
 
 
 def write(reading: Reading, path: Path, title: str | None = None) -> None:
@@ -77,30 +79,60 @@ def page(reading: Reading, title: str | None = None) -> str:
     )
 
 
-MOST_DOWNLOADED = 5000  # point records; netpipe export writes those of larger runs
+MOST_DOWNLOADED = 5000  # sizes of curves; netpipe export writes those of larger runs
 
 
 def points_csv(reading: Reading) -> str:
-    """What `netpipe export -o points.csv` writes, compressed and in base64; empty for a large run."""
+    """What `netpipe export --table sizes -o sizes.csv` writes, compressed and in base64; empty for a large run."""
     from netpipe.render.export.table import write as table_of
 
-    if len(reading.run.points) > MOST_DOWNLOADED:
+    if _sizes(reading) > MOST_DOWNLOADED:
         return ""
-    return packed(table_of(reading.run.points, "csv"))
+    return packed(table_of(sizes(reading, reading.run.points), "csv", "sizes"))
 
 
 def downloaded(reading: Reading) -> str:
     """What the download has, and what it lacks."""
-    count = counted(len(reading.run.points), "point")
-    if len(reading.run.points) > MOST_DOWNLOADED:
+    count = counted(_sizes(reading), "point")
+    if _sizes(reading) > MOST_DOWNLOADED:
         return (
             f"This page has no download of its {count}, since there are more than {MOST_DOWNLOADED}: "
-            "netpipe export RUN -o points.csv"
+            "netpipe export RUN --table sizes -o sizes.csv"
         )
     return (
-        f"The download has the {count} of the run, one for each size and launch, with the median, its interval and the "
-        "percentiles. The single samples are in the run file alone: netpipe.load(RUN, 'sample') in Python."
+        f"The download has the {count} of the curves, one for each size, with the median of the whole run and its "
+        "interval. Each launch by itself, with its percentiles: netpipe export RUN -o launches.csv. The single samples "
+        "are in the run file alone: netpipe.load(RUN, 'sample') in Python."
     )
+
+
+def _sizes(reading: Reading) -> int:
+    return sum(len(curve.points) for curve in reading.curves)
+
+
+def points_remark(reading: Reading) -> str:
+    """What the tables of points show."""
+    visited = [point.visits is not None for point in reading.run.points]
+    whole = (
+        "A row has the numbers of the whole run at one size. Low and high are the 95 % interval of the median for the "
+        "next run, ± is half of it; the percentiles are those of the launch whose median is nearest. Rows in italics "
+        f"have an interval wider than {width_text(WIDE)}. netpipe export RUN writes each launch by itself."
+    )
+    recorded = (
+        "Low and high are the 95 % interval of the median within a launch, ± is half of it. Rows in italics did not "
+        "settle."
+    )
+    parts = ["Times are of one operation."]
+    if any(visited):
+        parts.append(whole)
+    if not all(visited):
+        parts += ["Of older and imported results each row is a launch:"] * any(visited) + [recorded]
+    if reading.in_states:
+        parts.append(
+            "A curve in states of the machine has the times of its state; what was recorded with all states of the "
+            "machine is left out."
+        )
+    return " ".join(parts)
 
 
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:
@@ -111,9 +143,9 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
     skipped, errors = page_tables.problem_tables(run)
     shown = _Shown(scope)
     summaries = [one for one in reading.summaries if shown.curve(one.variant, one.pattern)]
-    thin, tabled = page_tables.thinned(
-        [one for one in reading.curves if shown.curve(one.variant, one.pattern)]
-    )
+    curves = [one for one in reading.curves if shown.curve(one.variant, one.pattern)]
+    thin, tabled = page_tables.thinned(curves)
+    counters_thin, by_launch = page_tables.thinned(curves, by_launch=True)
     # Of a pattern with many settings the answer shows the first, and of many curves those that are drawn at first; the
     # others are folded.
     many = [list(settings.values) for settings in reading.pattern_settings if len(settings.values) > 2]
@@ -150,6 +182,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "pieces": pieces.table(reading, [one.curve for one in scope.members], several),
         "pieces_remark": PIECES_REMARK,
         "losses": page_tables.loss_table(lost, several),
+        "by_blocks": any(point.visits is not None for point in run.points),
         "loss_sizes": page_tables.loss_sizes_table(shown_losses),
         "few_kept": page_tables.few_kept(shown_losses),
         "states": state_sentences(reading.states),
@@ -157,6 +190,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "conventions": scope.conventions,
         "yardsticks": yardsticks.title(run),
         "thin": thin,
+        "points_remark": points_remark(reading),
         "points": [
             (
                 f"{curve.variant}, {curve.pattern}" if several else curve.variant,
@@ -167,10 +201,11 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         ],
         "counters": [
             (f"{curve.variant}, {curve.pattern}" if several else curve.variant, made)
-            for curve in tabled
+            for curve in by_launch
             if (made := counters.table(curve, counted.get(curve.variant, {}))) is not None
         ],
         "counters_remark": counters.REMARK,
+        "counters_thin": counters_thin,
         "plan": page_tables.plan_table(run),
         "options": page_tables.options_table(run, shown.name),
         "settings": page_tables.settings_table(run, shown.name),
@@ -247,10 +282,8 @@ def _layers(
 
 
 def _state_of(summary: Summary) -> str:
-    points = counted(summary.points, "point")
-    if summary.converged is None or summary.converged == summary.points:
-        return points
-    return f"{points}, {summary.points - summary.converged} not settled"
+    points, typical = counted(summary.points, "point"), summary.typical_half_width
+    return points if typical is None else f"{points}, typically {width_text(typical)}"
 
 
 def _about(reading: Reading) -> list[tuple[str, str]]:

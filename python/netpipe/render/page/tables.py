@@ -15,10 +15,21 @@ from netpipe.reading.blocks.verdicts import Verdict
 from netpipe.reading.curves import Curve
 from netpipe.reading.estimate import Bools, Estimate, Ints
 from netpipe.reading.losses import Loss
-from netpipe.records import Run
+from netpipe.records import Point, Run
+from netpipe.render.export import whole
 from netpipe.render.verdicts import names_of, side_by_side, sizes_of
-from netpipe.render.words import pattern_text, promises_text, variant_text
-from netpipe.units import TIME_STEPS, UNKNOWN, digits, size_text, sizes_text, time_text, times_text, unit_of
+from netpipe.render.words import pattern_text, promises_text, sizes_of_peak, variant_text
+from netpipe.units import (
+    TIME_STEPS,
+    UNKNOWN,
+    capped_percent_text,
+    digits,
+    size_text,
+    sizes_text,
+    time_text,
+    times_text,
+    unit_of,
+)
 
 THIN = "\u202f"  # between thousands
 TO = " \u2013 "  # between the limits of an interval
@@ -36,7 +47,7 @@ class Column:
 class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    faint: tuple[bool, ...] = ()  # rows of points that did not settle
+    faint: tuple[bool, ...] = ()  # rows of which little is known
 
 
 def fixed(number: float | None, places: int = 0, step: float = 1.0) -> str:
@@ -85,7 +96,7 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
         Column("half from"),
         Column("90 % from"),
     ]
-    columns += [Column("settled"), *([Column("verified")] if verified else [])]
+    columns += [Column("typical ±"), *([Column("verified")] if verified else [])]
     rows = []
     for s in summaries:
         rated = s.peak_bytes_per_s if not reading.is_idle(s.variant) else None
@@ -95,11 +106,8 @@ def summary_table(reading: Reading, several_patterns: bool) -> Table:
         row += [time_text(s.latency_ns.value if s.latency_ns else None), _time_limits(s.latency_ns)]
         row += [] if one_size else [size_text(s.latency_size_bytes)]
         row += [fixed(peak.value, 2) if peak else UNKNOWN, _limits(peak, lambda value: fixed(value, 2))]
-        row += [
-            size_text(size if peak else None)
-            for size in (s.peak_size_bytes, s.half_size_bytes, s.knee_size_bytes)
-        ]
-        row += [f"{UNKNOWN if s.converged is None else s.converged} of {s.points}"]
+        row += [size_text(size if peak else None) for size in sizes_of_peak(s)]
+        row += [capped_percent_text(s.typical_half_width)]
         row += [f"{s.verified} of {s.points}"] if verified else []
         rows.append(tuple(row))
     return Table(tuple(columns), tuple(rows))
@@ -192,19 +200,33 @@ def loss_sizes_table(losses: Sequence[Loss]) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-MOST_POINTS = 1000  # in tables, 300 bytes each. A default run has 2900, and its report is to stay below 2 MB
+MOST_POINTS = 1000  # rows of tables, 300 bytes each: the report of a default run is to stay below 2 MB
 
 
-def thinned(found: Sequence[Curve]) -> tuple[str, tuple[Curve, ...]]:
-    """The curves as the tables of points show them, and what these leave out of a large run; empty if nothing."""
+def thinned(found: Sequence[Curve], by_launch: bool = False) -> tuple[str, tuple[Curve, ...]]:
+    """The curves as the tables of points show them, and what these leave out of a large run; empty if nothing.
+    `by_launch`: has the table a row for each launch, also where the points stand in one?
+    """
 
-    if _records(found) <= MOST_POINTS:
+    def number(several: Sequence[Point]) -> int:
+        return 1 if not by_launch and whole.together(several) else len(several)
+
+    def rows(of: Iterable[Curve]) -> int:
+        return sum(number(several) for curve in of for several in curve.points.by_launch)
+
+    if rows(found) <= MOST_POINTS:
         return "", tuple(found)
     curves = tuple(replace(curve, points=curve.points.at(_round(curve.points.size))) for curve in found)
-    if _records(curves) <= MOST_POINTS:
+    if rows(curves) <= max(MOST_POINTS, sum(len(curve.points) for curve in curves)):
         return "only the sizes that are powers of two are here", curves
     curves = tuple(
-        replace(curve, points=replace(curve.points, by_launch=[(at.shown,) for at in curve.points]))
+        replace(
+            curve,
+            points=replace(
+                curve.points,
+                by_launch=[at.by_launch if number(at.by_launch) == 1 else (at.shown,) for at in curve.points],
+            ),
+        )
         for curve in curves
     )
     return (
@@ -219,40 +241,41 @@ def _round(size_bytes: Ints) -> Bools:
     return powers
 
 
-def _records(found: Iterable[Curve]) -> int:
-    return sum(curve.points.records for curve in found)
-
-
 def point_table(curve: Curve, rated: bool = True) -> Table:
-    """Every point of a curve, launch by launch."""
-    points = [record for point in curve.points for record in point.by_launch]
-    several = len({point.launch for point in points}) > 1
-    verified = any(point.verified_bytes for point in points)
-    rates = [p.bytes_per_s * 8 if p.bytes_per_s else None for p in points]
+    """Every size of a curve with its number of the whole run; of older and imported runs every launch."""
+    shown = list(whole.rows(curve))
+    points = [p for _, p, _ in shown]
+    several = len({p.launch for _, p, of_run in shown if not of_run}) > 1
+    launches = any(of_run and len(at.by_launch) > 1 for at, _, of_run in shown)
+    states = any(at.apart or p.state is not None for at, p, _ in shown)
+    verified = any(p.verified_bytes for p in points)
     time_step, time_unit = time_unit_for(p.median_ns for p in points)
     columns = [Column("size", "B"), *([Column("launch")] if several else [])]
     columns += [Column(name, time_unit) for name in ("median", "low", "high")] + [Column("±", "%")]
     columns += [Column("rate", "Mbps")] if rated else []
-    columns += [Column(name, time_unit) for name in ("min", "p90", "p99", "p99.9", "max")]
-    columns += [
-        Column("samples"),
-        Column("passes"),
-        Column("state"),
-        *([Column("verified", "B")] if verified else []),
-    ]
+    columns += [Column(name, time_unit) for name in ("mean", "min", "p90", "p99", "p99.9", "max")]
+    columns += [*([Column("launches")] if launches else []), Column("samples"), Column("passes")]
+    columns += [*([Column("state")] if states else []), *([Column("verified", "B")] if verified else [])]
     columns += _words("ended by")
     rows = []
-    for p, rate in zip(points, rates, strict=True):
-        row = [fixed(p.size_bytes), *([str(p.launch)] if several else [])]
+    for at, p, of_run in shown:
+        rate = p.bytes_per_s * 8 if p.bytes_per_s else None
+        row = [fixed(p.size_bytes), *([UNKNOWN if of_run else str(p.launch)] if several else [])]
         row += [fixed(value, 2, time_step) for value in (p.median_ns, p.low_ns, p.high_ns)]
         row += [fixed(p.half_width, 2, 0.01)]
         row += [fixed(rate, 2, 1e6)] if rated else []
-        row += [fixed(value, 2, time_step) for value in (p.min_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns)]
-        row += [fixed(p.samples), fixed(p.passes), fixed(p.state)]
+        row += [
+            fixed(value, 2, time_step)
+            for value in (p.mean_ns, p.min_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns)
+        ]
+        row += [str(len(at.by_launch)) if of_run else UNKNOWN] if launches else []
+        row += [fixed(p.samples), fixed(p.passes)]
+        row += ["another" if at.apart else fixed(p.state)] if states else []
         row += [fixed(p.verified_bytes)] if verified else []
         row += [p.stop or UNKNOWN]
         rows.append(tuple(row))
-    return Table(tuple(columns), tuple(rows), tuple(point.converged is False for point in points))
+    faint = (at.loose if of_run else p.converged is False for at, p, of_run in shown)
+    return Table(tuple(columns), tuple(rows), tuple(faint))
 
 
 def plan_table(run: Run) -> Table:

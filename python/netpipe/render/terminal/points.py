@@ -3,15 +3,16 @@
 
 A run may have hundreds of thousands of points, and a table of rich takes half a millisecond for each row. So these rows
 are written here: the widths of the columns are computed once for a curve, and a row is one text. It looks as `Rows` do
-that have room. Where there is none the words behind the numbers continue on the next line, and a name of a curve that
-is too long for the first column stands in the line above alone.
+that have room. Where there is none the mean and the maximum are left out, the words behind the numbers continue on the
+next line, and a name of a curve that is too long for the first column stands in the line above alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import product
+from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -20,21 +21,25 @@ from rich.console import COLOR_SYSTEMS, Console
 from rich.style import Style
 
 from netpipe.escapes import printable
+from netpipe.render.export.whole import rows as rows_of
 from netpipe.render.terminal.rows import GAP
-from netpipe.units import UNKNOWN, percent_text, rate_text, size_text, time_text
+from netpipe.units import UNKNOWN, capped_percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
-    from netpipe.reading.curves import Curve, CurvePoint
+    from netpipe.reading.curves import Curve
     from netpipe.records import Point
 
 HEADERS = (
     "median",
     "±",
     "rate",
+    "mean",
     "min",
     "p99",
+    "max",
     "n",
 )
+ROOM = ("mean", "max")  # columns that take room which a narrow terminal lacks
 SIZE = "size"  # the header before them, where the name of the variant has no room there
 LEAST_WORDS = 12  # columns for the words behind the numbers
 
@@ -54,63 +59,34 @@ def print_points(out: Console, curves: Iterable[Curve]) -> None:
             out.file.write(f"{paint(heading, 'bold')}\n")
         else:
             out.print(heading, style="bold", markup=False)
-        rows = [row for at in curve.points for row in ((_state_row(at),) if curve.one_state else _rows(at))]
+        rows = list(_rows(curve))
         name = curve.variant.partition(" while ")[0]  # of the other state of a curve
         out.file.write(_table(printable(name), rows, out.width, paint))
     out.file.flush()
 
 
-def _rows(at: CurvePoint) -> Iterator[Row]:
-    """One row with the interval of the whole run; for older runs one for each launch."""
-    several = len(at.by_launch) > 1
-    if not several or any(point.visits is None for point in at.by_launch):
-        yield from (_row(point, several) for point in at.by_launch)
-        return
-    fastest = [point.min_ns for point in at.by_launch if point.min_ns is not None]
-    samples = [point.samples for point in at.by_launch if point.samples is not None]
-    numbers = (
-        _size(at.size_bytes),
-        time_text(at.time_ns.value),
-        _width(at.time_ns.half_width),
-        rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
-        time_text(min(fastest, default=None)),
-        time_text(at.shown.p99_ns),
-        str(sum(samples)) if samples else UNKNOWN,
-    )
-    words = [f"{len(at.by_launch)} launches"]
-    if all(point.verified_bytes for point in at.by_launch):
-        words.append("verified")
-    yield numbers, ", ".join(words), None
-
-
-def _state_row(at: CurvePoint) -> Row:
-    """Of a curve in one state of the machine. What the worker recorded besides the visits is of all states."""
-    numbers = (
-        _size(at.size_bytes),
-        time_text(at.time_ns.value),
-        _width(at.time_ns.half_width),
-        rate_text(at.rate_bytes_per_s.value if at.rate_bytes_per_s else None),
-        *[UNKNOWN] * 3,
-    )
-    return numbers, "not in this state" if at.apart else "", None
-
-
-def _row(point: Point, several: bool) -> Row:
-    numbers = (
-        _size(point.size_bytes),
-        time_text(point.median_ns),
-        _width(point.half_width),
-        rate_text(point.bytes_per_s),
-        time_text(point.min_ns),
-        time_text(point.p99_ns),
-        UNKNOWN if point.samples is None else str(point.samples),
-    )
-    return numbers, _words(point, several), point.converged
-
-
-def _width(half_width: float | None) -> str:
-    """A wide one as in the summary: its exact number says nothing, and would widen the table."""
-    return "> 100 %" if half_width is not None and 1 < half_width < math.inf else percent_text(half_width)
+def _rows(curve: Curve) -> Iterator[Row]:
+    """One row a size with the interval of the whole run; for older runs one for each launch."""
+    for at, point, of_run in rows_of(curve):
+        launches = len(at.by_launch)
+        numbers = (
+            _size(point.size_bytes),
+            time_text(point.median_ns),
+            capped_percent_text(point.half_width),
+            rate_text(point.bytes_per_s),
+            time_text(point.mean_ns),
+            time_text(point.min_ns),
+            time_text(point.p99_ns),
+            time_text(point.max_ns),
+            UNKNOWN if point.samples is None else str(point.samples),
+        )
+        if curve.one_state:  # what the worker recorded besides the visits is of all states
+            yield numbers, "not in this state" if at.apart else "", None
+        elif of_run:
+            words = [f"{launches} launches"] if launches > 1 else []
+            yield numbers, ", ".join([*words, *(["verified"] if point.verified_bytes else [])]), None
+        else:
+            yield numbers, _words(point, launches > 1), point.converged
 
 
 def _words(point: Point, several: bool) -> str:
@@ -141,15 +117,18 @@ def _painter(out: Console) -> Paint:
 def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
     """The header and the rows, in at most so many columns as long as the numbers fit."""
     headers = ("", *HEADERS)
-    widths = [max(map(len, column)) for column in zip(headers, *(row[0] for row in rows), strict=True)]
-    first = widths[0]
+    natural = [max(map(len, column)) for column in zip(headers, *(row[0] for row in rows), strict=True)]
     longest = max((cell_len(words) for words in {row[1] for row in rows}), default=0) or 1
-    for heading in (name, SIZE):
-        widths[0] = max(first, cell_len(heading))
+    for without, heading in product(((), ROOM), (name, SIZE)):
+        kept = [place for place, header in enumerate(headers) if header not in without]
+        widths = [natural[place] for place in kept]
+        widths[0] = max(widths[0], cell_len(heading))
         numbers_width = sum(widths) + GAP * len(widths)
-        words_width = max(min(longest, LEAST_WORDS), min(longest, columns - numbers_width))
+        least = min(longest, LEAST_WORDS) if without else longest
+        words_width = max(least, min(longest, columns - numbers_width))
         if numbers_width + words_width <= columns:
             break
+    chosen = itemgetter(*kept)
     between = " " * GAP
     form = "".join(f"%{width}s{between}" for width in widths)
 
@@ -165,13 +144,15 @@ def _table(name: str, rows: Sequence[Row], columns: int, paint: Paint) -> str:
     heading = " " * (widths[0] - cell_len(heading)) + heading
     lines = [
         paint(
-            between.join([heading, *map(str.rjust, HEADERS, widths[1:])]) + between + " " * words_width,
+            between.join([heading, *map(str.rjust, chosen(headers)[1:], widths[1:])])
+            + between
+            + " " * words_width,
             "bold",
         )
     ]
     for numbers, words, settled in rows:
         end, *more = behind(words, settled)
-        lines.append(form % numbers + end)
+        lines.append(form % chosen(numbers) + end)
         lines += [" " * numbers_width + line for line in more]
     lines.append("")
     return "\n".join(lines)

@@ -25,9 +25,10 @@ from netpipe.render.terminal.findings import ANSWER, print_brief, print_importan
 from netpipe.render.terminal.rows import WIDEST, Rows, console, interval_text, print_paragraph, spark
 from netpipe.render.terminal.stack import print_stack
 from netpipe.render.verdicts import ratio_text, side_by_side, sizes_of, verdict_sentences
-from netpipe.render.words import measured, other_answers
+from netpipe.render.words import UNSETTLED, measured, other_answers, rough, sizes_of_peak
 from netpipe.units import (
     UNKNOWN,
+    capped_percent_text,
     digits,
     measure_text,
     percent_text,
@@ -54,7 +55,6 @@ __all__ = ["Rows", "console", "interval_text", "print_summary", "spark"]
 
 MORE_COLUMNS = 26  # of the terminal, that two more columns of the table of curves take
 MOST_FITTED = 40  # curves; a fit takes some milliseconds
-UNSETTLED = 0.2  # a curve whose intervals are wider than this is marked
 
 
 def print_summary(out: Console, reading: Reading) -> None:
@@ -226,23 +226,18 @@ def curve_table(
             *([size_text(summary.latency_size_bytes)] if each else []),
             *(_peak(summary) if rated else [UNKNOWN] * 3),
             *([] if not more else _saturation(summary, reading.fit_of(curve)) if rated else [UNKNOWN] * 2),
-            Text(_width(width), style="yellow" if width is None or width > UNSETTLED else ""),
+            Text(capped_percent_text(width), style="yellow" if width is None or width > UNSETTLED else ""),
         )
     return made
 
 
 def _peak(summary: Summary) -> tuple[str, str, str]:
-    """The peak, its size and n½. Of a peak with a wide interval neither size is known: other ones may be as fast."""
+    """The peak, its size and n½."""
     peak = summary.peak_bytes_per_s
+    at, half, _ = sizes_of_peak(summary)
     if peak is None:
-        return UNKNOWN, size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
-    if _rough(peak):
-        return ROUGHLY + rate_text(peak.value), UNKNOWN, UNKNOWN
-    return rate_text(peak.value), size_text(summary.peak_size_bytes), size_text(summary.half_size_bytes)
-
-
-def _rough(rate: Estimate) -> bool:
-    return rate.known and rate.half_width > UNSETTLED
+        return UNKNOWN, size_text(at), size_text(half)
+    return (ROUGHLY if rough(peak) else "") + rate_text(peak.value), size_text(at), size_text(half)
 
 
 def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
@@ -252,10 +247,11 @@ def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
     peak, rate = summary.peak_bytes_per_s, fit.pieces[-1].bytes_per_s if fit else None
     if peak is None:
         return UNKNOWN, UNKNOWN
-    size = UNKNOWN if _rough(peak) else size_text(summary.knee_size_bytes)
+    _, _, knee = sizes_of_peak(summary)
+    size = size_text(knee)
     if rate is None:
         return size, UNKNOWN
-    return size, (ROUGHLY if not rate.known or _rough(rate) else "") + rate_text(rate.value)
+    return size, (ROUGHLY if not rate.known or rough(rate) else "") + rate_text(rate.value)
 
 
 def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings | None) -> None:
@@ -403,7 +399,3 @@ def _added(small: SizeLoss | None) -> str:
     if small is None or (small.times.known and not small.seen):
         return UNKNOWN
     return ("" if small.times.known else ROUGHLY) + time_text(small.added_ns.value)
-
-
-def _width(half_width: float | None) -> str:
-    return UNKNOWN if half_width is None else percent_text(half_width) if half_width <= 1 else "> 100 %"
