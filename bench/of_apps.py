@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -251,7 +252,7 @@ def predicted(rounds: int) -> list[Result]:
                         source.append(whole)
                     else:
                         taken[variant].append(in_mpi(whole))
-            said: Predicted = predict(source, reading, variants[0])
+            said: Predicted = predict(source, reading, variants[0], most_events=sys.maxsize)
             by_variant = {one.variant: one for one in said.variants}
             verdicts += judged(said, {variant: median(times) for variant, times in taken.items()})
             for variant in variants:
@@ -296,7 +297,9 @@ def oversubscribed(variants: list[str]) -> Result:
     with Runner(TIMEOUT_S) as runner, tempfile.TemporaryDirectory() as folder:
         whole = profiled(runner, made.tasks[0])[0]
         reading = curves(whole, variants[:1], ranks, Path(folder))
-        said = predict([whole], reading, variants[0], processors=processors(reading.run))
+        said = predict(
+            [whole], reading, variants[0], processors=processors(reading.run), most_events=sys.maxsize
+        )
     return Result(
         "predict",
         f"cg on {ranks} ranks of {there} processors: what is said",

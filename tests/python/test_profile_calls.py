@@ -12,6 +12,7 @@ from traced import Event, traced
 from netpipe.profiles import NotAProfile, Profile
 from netpipe.profiles.lines import Communicator
 from netpipe.profiles.trace.calls import Calls, Kind, calls
+from netpipe.profiles.trace.chosen import first_events
 
 NOBODY = -2  # MPI_PROC_NULL
 ANYBODY = -1
@@ -135,6 +136,33 @@ def test_an_exchange_that_is_started_ends_with_its_wait() -> None:
     assert {one.received_ns for one in made.messages} == {90}
 
 
+def test_an_exchange_that_is_started_learns_its_sender_with_its_wait() -> None:
+    def started(to: int, source: int) -> list[Event]:
+        return [
+            ("Isendrecv", 0, 5, 8, to, 1),
+            ("Sendrecv_recv", 0, 5, 8, ANYBODY, 1),
+            ("Wait", 50, 40, 8, source, 1),
+        ]
+
+    made = found(started(1, 2), started(2, 0), started(0, 1))
+    assert {(one.source, one.target, one.received_ns) for one in made.messages} == {
+        (0, 1, 90),
+        (1, 2, 90),
+        (2, 0, 90),
+    }
+    assert made.unmatched == 0
+
+
+def test_a_receive_from_anybody_learns_its_sender_beyond_what_is_read() -> None:
+    profile = traced(
+        [("Send", 0, 5, 8, 1, 0), ("Barrier", 500, 5, 0, -2, 0)],
+        [("Irecv", 10, 5, 8, ANYBODY, 1), ("Barrier", 500, 5, 0, -2, 0), ("Wait", 900, 5, 8, 0, 1)],
+    )
+    made = calls(profile, chosen=first_events(profile, 2))
+    assert made.events == 2
+    assert pairs(made) == {(0, 1, 8, 0, 10)}
+
+
 def test_messages_to_nobody_are_none() -> None:
     made = found(
         [("Send", 0, 5, 8, NOBODY, 0), ("Irecv", 10, 5, 8, NOBODY, 1), ("Wait", 20, 5, 8, NOBODY, 1)]
@@ -241,10 +269,10 @@ def test_the_computation_has_no_part_of_the_profiler() -> None:
 
 def test_the_first_part_of_a_long_trace_is_read_of_all_ranks() -> None:
     profile = traced(*([("Barrier", 100 * turn, 5, 0, -2, 0) for turn in range(100)] for _ in range(2)))
-    made = calls(profile, most_events=50)
+    made = calls(profile, chosen=first_events(profile, 50))
     assert [len(some) for some in made.ranks.values()] == [25, 25]
     assert (made.events, made.unmatched) == (50, 0)
-    assert calls(profile, most_events=200).events == 200
+    assert first_events(profile, 200) is None
 
 
 def test_no_trace_and_a_foreign_call_are_said() -> None:

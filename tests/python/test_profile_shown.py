@@ -255,6 +255,7 @@ def names_in(told: object) -> Iterator[str]:
         (("run.jsonl", "--rank", "0"), "run.jsonl is a run, not a profile; leave --rank out"),
         (("run.jsonl", "--phase", "1"), "run.jsonl is a run, not a profile; leave --phase out"),
         (("torn.jsonl",), "torn.jsonl is damaged in line 2: "),
+        (("run.jsonl", "--events", "9"), "run.jsonl is a run, not a profile; leave --events out"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -14,7 +14,7 @@ from profiled import rank
 from test_prediction import LATENCY, Event, point, run_of, traced
 
 from netpipe.prediction import Sensitivities, Sensitivity, sensitivities
-from netpipe.prediction.predict import LEAST_ERROR
+from netpipe.prediction.predict import LEAST_ERROR, predict
 from netpipe.prediction.sensitivity import FACTORS, REACH, SLOWER, Parameter
 from netpipe.profiles import Profile
 from netpipe.profiles.lines import write
@@ -59,7 +59,7 @@ def ping_pong(size: int = 8, computes: int = COMPUTES, took: float = LATENCY, tu
 @pytest.fixture(autouse=True)
 def no_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is in these traces but the program."""
-    monkeypatch.setattr("netpipe.prediction.sensitivity.PROFILER_NS", 0.0)
+    monkeypatch.setattr("netpipe.profiles.trace.first_part.PROFILER_NS", 0.0)
 
 
 def flat_run(*sizes: tuple[int, float], overhead: float = 0.0) -> Reading:
@@ -238,7 +238,40 @@ def test_calls_that_take_what_they_took_are_told() -> None:
 
 def test_a_long_trace_is_cut_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("netpipe.prediction.sensitivity.MOST_EVENTS", 12)
-    assert any("first 12" in note for note in sensitivities([ping_pong()], SMALL).notes)
+    found = sensitivities([ping_pong()], SMALL)
+    assert any(note.startswith("the sensitivity is that of the first part") for note in found.notes)
+    assert found.part is not None
+    assert found.part.events == 12
+    assert f"the first 12 of {found.part.of_events} events" in found.notes[0]
+    assert sensitivities([ping_pong()], SMALL, most_events=found.part.of_events).part is None
+
+
+def test_the_time_is_that_of_the_prediction_for_messages_to_itself_too() -> None:
+    program = traced(
+        [
+            ("Irecv", 0, 3, 4096, 0, 1),
+            ("Send", 3, 4000, 4096, 0, 0),
+            ("Wait", 4003, 7, 4096, 0, 1),
+            ("Send", 5000, 10, 8, 1, 0),
+        ],
+        [("Recv", 0, 8000, 8, 0, 0)],
+    )
+    program.ranks[0].mpi_s, program.ranks[1].mpi_s = 4020e-9, 8000e-9
+    reading = run_of(
+        *(
+            point(pattern, 4096, time, variant)
+            for variant, within in (("mpi@x", 2000.0), ("mpi@y", 8000.0))
+            for pattern, time in (("pingpong", 1000.0), ("itself", within))
+        )
+    )
+    told = predict(program, reading, own="mpi@x")
+    assert told.residual is not None
+    rest = told.residual.measured - told.residual.predicted
+    assert rest > 0
+    curves = sensitivities([program], reading, own="mpi@x").variants
+    unexplained = {one.variant: one.unexplained for one in curves}
+    for one in told.variants:
+        assert unexplained[one.variant] == pytest.approx(rest / one.seconds)
 
 
 # ----------------------------------------------------------------------------------------------------------- shown

@@ -95,10 +95,10 @@ def command(
 
 def export_profile(path: Path, output: str | None) -> None:
     """Its trace as GOAL, line by line. Raises Failure (2) without a trace."""
-    from netpipe.prediction.predict import PROFILER_NS
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.missing import lost_texts
     from netpipe.profiles.trace.calls import calls
+    from netpipe.profiles.trace.first_part import PROFILER_NS
     from netpipe.render.export.goal import NoSchedule, schedule
     from netpipe.streams import say
 

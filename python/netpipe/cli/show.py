@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.reading.curves import Curve
 
-OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
+OF_PROFILES = ("rank", "ranks_per_host", "phase", "events")  # parameters
 
 
 @click.command
@@ -57,6 +57,12 @@ OF_PROFILES = ("rank", "ranks_per_host", "phase")  # parameters
     metavar="N",
     help="With a profile: only the calls of phase N, which MPI_Pcontrol(N) begins  [default: all]",
 )
+@click.option(
+    "--events",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With a profile: judge waiting on at most N events of its trace, or of the phase  [default: 200000]",
+)
 def command(
     runs: tuple[Path, ...],
     variants: tuple[str, ...],
@@ -67,6 +73,7 @@ def command(
     rank: int | None,
     ranks_per_host: int | None,
     phase: int | None,
+    events: int | None,
 ) -> None:
     """Show the summary of RUN [run.jsonl] and what each layer loses.
 
@@ -95,7 +102,7 @@ def command(
                 USAGE, f"{profiles[0]} is a profile, which is shown alone; leave the other files out"
             )
         refuse(("variants", "patterns", "points", "fitted"), f"{profiles[0]} is a profile, not a run")
-        show_profile(profiles[0], rank, ranks_per_host, phase, as_json)
+        show_profile(profiles[0], rank, ranks_per_host, phase, events, as_json)
         return
     from netpipe.reading import Reading
     from netpipe.reading.across import merge
@@ -152,14 +159,20 @@ def show_kernels(path: Path, as_json: bool) -> None:
 
 
 def show_profile(
-    path: Path, rank: int | None, ranks_per_host: int | None, phase: int | None, as_json: bool
+    path: Path,
+    rank: int | None,
+    ranks_per_host: int | None,
+    phase: int | None,
+    events: int | None,
+    as_json: bool,
 ) -> None:
     """Raises Failure (2) for a damaged profile, and for a rank or phase of which there is nothing."""
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.tables import NotThere, tables
+    from netpipe.profiles.trace.waiting import MOST_EVENTS
 
     try:
-        made = tables(read(path), rank, ranks_per_host, phase)
+        made = tables(read(path), rank, ranks_per_host, phase, MOST_EVENTS if events is None else events)
     except NotAProfile as error:
         raise Failure(USAGE, str(error)) from None
     except NotThere as error:

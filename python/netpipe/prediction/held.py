@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions held against profiles of the same program that were taken over the predicted variants."""
+"""Predictions held against profiles of the same program that were taken over the predicted variants. Of a prediction
+of a first part it is the same part of these profiles: as many events of each rank.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.predict import (
-    PROFILER_NS,
-    Predicted,
-    Prediction,
-    middle_of,
-    time_in_mpi,
-    took,
-)
+from netpipe.prediction.predict import Predicted, Prediction, middle_of, took
+from netpipe.profiles import NotAProfile
 from netpipe.profiles.trace.calls import calls
+from netpipe.profiles.trace.chosen import of_counts, shorter
+from netpipe.profiles.trace.first_part import PROFILER_NS, FirstPart, measured_time
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -44,13 +42,22 @@ class Held:
 
 
 def held(found: Predicted, measured: Mapping[str, Sequence[Profile]]) -> list[Held]:
-    """Of the variants of which there are profiles. Raises NotAProfile without a trace."""
-    return [_of(one, measured[one.variant]) for one in found.variants if one.variant in measured]
+    """Of the variants of which there are profiles. Raises NotAProfile without a trace, or with one that ends before
+    what is predicted.
+    """
+    return [_of(one, measured[one.variant], found.part) for one in found.variants if one.variant in measured]
 
 
-def _of(prediction: Prediction, launches: Sequence[Profile]) -> Held:
-    times = [time_in_mpi(one) for one in launches]
-    there = took(calls(launches[middle_of(times)], PROFILER_NS / 2))
+def _of(prediction: Prediction, launches: Sequence[Profile], part: FirstPart | None) -> Held:
+    counts = None if part is None else part.counts
+    if short := [rank for one in launches for rank in shorter(one, counts)]:
+        raise NotAProfile(
+            f"the profile over {prediction.variant} cannot be compared: its trace of rank {short[0]} ends before what "
+            "is predicted; profile the program again with more --events, or predict a shorter part with fewer --events"
+        )
+    made = [calls(one, PROFILER_NS / 2, of_counts(counts)) for one in launches]
+    times = [measured_time(one, some, part) for one, some in zip(launches, made, strict=True)]
+    there = took(made[middle_of(times)])
     rows = [
         (*key, there.get(key, 0.0), prediction.by_call.get(key, 0.0))
         for key in there.keys() | prediction.by_call.keys()

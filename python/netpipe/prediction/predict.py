@@ -16,12 +16,12 @@ measured (LEAST_ERROR). Which variant is faster is judged by pairs (ranking.py),
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.costs import OPERATIONS, TO_EACH, Factors, Times, costs, train
+from netpipe.prediction.costs import OPERATIONS, TO_EACH, Costs, Factors, Sized, Times, costs, train
 from netpipe.prediction.guessed import beyond, exchanged, guessed
 from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
@@ -40,7 +40,7 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
-from netpipe.profiles.trace.calls import calls
+from netpipe.profiles.trace.first_part import FirstPart, measured_time, replayed
 from netpipe.units import listed
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from netpipe.profiles.trace.calls import Calls
     from netpipe.reading import Reading
 
-PROFILER_NS = 50.0  # what the profiler adds to a call, of which half falls between calls
+MOST_EVENTS = 1_000_000  # of all launches together: half a gigabyte, and half a minute for each variant
 DOUBLE = 8  # bytes; of which the reductions of the pattern `collective` are whole numbers
 SMALL = 8  # bytes: of a program that has only collectives, whose roots send
 REDUCTIONS = {"Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"}
@@ -79,7 +79,7 @@ class Prediction:
     low: float
     high: float
     waiting: float  # of `seconds`, for other ranks to come
-    wall: float  # of the whole program, if the computation takes what it took
+    wall: float  # of all that is replayed, if the computation takes what it took
     by_call: dict[Key, float]  # mean over the ranks
     guessed: tuple[str, ...]  # patterns that the run lacks
     missing: dict[tuple[str, int], int]  # collectives without a curve: calls, by name and ranks
@@ -113,6 +113,7 @@ class Predicted:
     residual: Residual | None = None
     measured: float = 0.0  # by the profile, or the median of its launches
     launches: int = 1
+    part: FirstPart | None = None  # all times are of this part of the program; None: of all of it
     notes: list[str] = field(default_factory=list)
     wanted: dict[str, set[int]] = field(default_factory=dict)  # patterns with sizes that would tell more
     needs_between: Needs = field(default_factory=dict)  # `needs` of what goes between hosts
@@ -138,16 +139,20 @@ def predict(
     own: str | None = None,
     factors: Factors | None = None,
     processors: int | None = None,
+    most_events: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
     """Of one profile, or of those of several launches of the same program. `own` is the variant that they were taken
-    over, if the run has it. `processors`: of a host of the run, to say when ranks shared them. Raises NotAProfile
-    without a trace and for threads that call at once, Stuck where the trace is not whole.
+    over, if the run has it. `processors`: of a host of the run, to say when ranks shared them. `most_events` (None:
+    MOST_EVENTS) are replayed, of all launches together; `tell` hears what is replayed. Raises NotAProfile without a
+    trace and for threads that call at once, Stuck where the trace is not whole.
     """
     launches = [profile] if not isinstance(profile, Sequence) else list(profile)
+    tell("reading the trace")
     refuse_threads(launches)
-    made = [calls(one, PROFILER_NS / 2) for one in launches]
-    measured = [time_in_mpi(one) for one in launches]
-    found = Predicted(measured=median(measured), launches=len(launches))
+    made, part = replayed(launches, MOST_EVENTS if most_events is None else most_events)
+    measured = [measured_time(one, calls, part) for one, calls in zip(launches, made, strict=True)]
+    found = Predicted(measured=median(measured), launches=len(launches), part=part)
     plain = costs(reading)
     if own is not None and not fits(launches[0], made[0], reading.run, own):
         own = None  # messages within a host and between hosts differ by more than any residual
@@ -158,7 +163,7 @@ def predict(
     if own is not None and own in plain:
         again = [replay(one, plain[own]) for one in made]
         rest = [took - mean(one) for took, one in zip(measured, again, strict=True)]
-        by_call = [_beyond(calls_, one) for calls_, one in zip(made, again, strict=True)]
+        by_call = [_beyond(calls, one) for calls, one in zip(made, again, strict=True)]
         middle = middle_of(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
@@ -167,12 +172,11 @@ def predict(
         bound: {name: one for name, one in some.items() if name not in without}
         for bound, some in bounds.items()
     }
-    for one in (one for some in bounds.values() for one in some.values()):
-        if one.itself is not None and before is not None:
-            one.within = Times(one.itself, before)
+    set_within(bounds.values(), before)
     there = exchanged(made)
     replays: dict[str, Replays] = {}
-    for variant, one in bounds["value"].items():
+    for place, (variant, one) in enumerate(bounds["value"].items(), 1):
+        tell(f"replaying {variant}, {place} of {len(bounds['value'])}")
         each = [replay_all(some, [costs_[variant] for costs_ in bounds.values()]) for some in made]
         runs = dict(zip(bounds, zip(*each, strict=True), strict=True))
         replays[variant] = Replays(
@@ -214,6 +218,7 @@ def predict(
         found.pairs = pairs([replays[name] for name in names], rest, own)
         found.tiers = tiers(names, found.pairs)
     found.notes = [
+        *([] if part is None else [part.text("this is a prediction")]),
         *lost_notes(launches),
         *host_notes(launches[0], made[0], reading.run, names),
         *_notes(made, found),
@@ -229,6 +234,15 @@ def predict(
     found.wanted = wanted(made[0])
     found.needs_between = needs(made[0], between=True)
     return found
+
+
+def set_within(several: Iterable[Mapping[str, Costs]], before: Sized | None) -> None:
+    """What messages of a rank to itself take over each variant, where `before` is what they take over that of the
+    profile; None: not known.
+    """
+    for one in (one for some in several for one in some.values()):
+        if one.itself is not None and before is not None:
+            one.within = Times(one.itself, before)
 
 
 def middle_of(values: Sequence[float]) -> int:
@@ -280,12 +294,6 @@ def mean(one: Replayed) -> float:
     return sum(one.by_rank.values()) / max(len(one.by_rank), 1) * 1e-9
 
 
-def time_in_mpi(profile: Profile) -> float:
-    """Seconds, mean over the ranks that have a trace."""
-    there = [rank.mpi_s for rank in profile.ranks if rank.rank in profile.traces]
-    return sum(there) / max(len(there), 1)
-
-
 def took(made: Calls) -> dict[Key, float]:
     """Seconds by call, mean over the ranks."""
     ranks = max(len(made.ranks), 1)
@@ -319,8 +327,6 @@ def _notes(launches: Sequence[Calls], found: Predicted) -> list[str]:
     made = launches[0]
     if LEAST_FIXED < fixed(launches) <= MOST_FIXED:
         said.append(fixed_text(launches))
-    if made.truncated:
-        said.append(f"the trace of {_counted(made.truncated)} ends early: this is the part that it has")
     if made.unmatched:
         said.append(f"{made.unmatched} calls have no other half in the trace, and take what they took")
     lacking = sorted({pattern for one in found.variants for pattern in one.guessed})
@@ -340,7 +346,3 @@ def _notes(launches: Sequence[Calls], found: Predicted) -> list[str]:
                 f"the largest message{words} has {largest} bytes, beyond the largest size that was measured"
             )
     return said
-
-
-def _counted(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"

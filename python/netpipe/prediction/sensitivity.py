@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
 from netpipe.prediction.guessed import exchanged
-from netpipe.prediction.predict import LEAST_ERROR, PROFILER_NS, mean
+from netpipe.prediction.predict import LEAST_ERROR, mean, set_within
 from netpipe.prediction.ranking import carried, spread
 from netpipe.prediction.replay import replay
 from netpipe.prediction.together import replay_all
@@ -42,7 +42,7 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
-from netpipe.profiles.trace.calls import calls
+from netpipe.profiles.trace.first_part import FirstPart, replayed, time_in_calls
 from netpipe.reading.estimate import Estimate
 from netpipe.units import listed
 
@@ -119,6 +119,7 @@ class Sensitivity:
 @dataclass(slots=True)
 class Sensitivities:
     variants: list[Sensitivity] = field(default_factory=list)
+    part: FirstPart | None = None  # it is that of this part of the program; None: of all of it
     notes: list[str] = field(default_factory=list)
 
 
@@ -127,16 +128,15 @@ def sensitivities(
     reading: Reading,
     own: str | None = None,
     processors: int | None = None,
+    most_events: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Sensitivities:
-    """Of every variant that has a ping-pong. `launches`, `own` and `processors` as those of `predict`; `tell` hears
-    what is replayed. Of ranks that share processors nothing is said but why. Raises NotAProfile without a trace, Stuck
-    where the trace is not whole.
+    """Of every variant that has a ping-pong. The arguments are those of `predict`; MOST_EVENTS is less. Of ranks that
+    share processors nothing is said but why. Raises NotAProfile without a trace, Stuck where the trace is not whole.
     """
-    found = Sensitivities()
     refuse_threads(launches)
-    most = MOST_EVENTS // len(launches)
-    made = [calls(one, PROFILER_NS / 2, most) for one in launches]
+    made, part = replayed(launches, MOST_EVENTS if most_events is None else most_events)
+    found = Sensitivities(part=part)
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
     without = left_out(launches[0], made[0], reading.run, plain["value"])
     there = [name for name in plain["value"] if name not in without]
@@ -146,13 +146,14 @@ def sensitivities(
     explained = own if own in plain["value"] and fits(launches[0], made[0], reading.run, own) else None
     beyond = [0.0 for _ in made]
     if explained is not None:
-        beyond = [_took(one) - mean(replay(one, plain["value"][explained])) for one in made]
+        beyond = [time_in_calls(one) - mean(replay(one, plain["value"][explained])) for one in made]
+        set_within(plain.values(), plain["value"][explained].itself)
     if without:
         found.notes.append(left_out_text(without))
     for variant in there:
         program = _Program(made, {bound: plain[bound][variant] for bound in BOUNDS}, beyond)
         found.variants.append(_of(variant, program, explained is not None, tell))
-    found.notes += _notes(made, launches, found, explained)
+    found.notes += _notes(made, found, explained)
     return found
 
 
@@ -400,18 +401,14 @@ def _where(points: dict[float, Estimate], end: str, around: tuple[float, float],
 # ----------------------------------------------------------------------------------------------------------- words
 
 
-def _notes(
-    made: Sequence[Calls], launches: Sequence[Profile], found: Sensitivities, own: str | None
-) -> Iterator[str]:
+def _notes(made: Sequence[Calls], found: Sensitivities, own: str | None) -> Iterator[str]:
+    if found.part is not None:
+        yield found.part.text("the sensitivity is that")
     if own is None and found.variants:
         yield (
             "no variant of the run is that of the profile, so nothing tells how much of the time in MPI the model "
             "leaves unexplained"
         )
-    whole = sum(trace.events for one in launches for trace in one.traces.values())
-    read = sum(one.events for one in made)
-    if read < whole:
-        yield f"of {whole} events in the traces the first {read} are replayed: this is the first part of the program"
     if fixed(made) > LEAST_FIXED:
         yield fixed_text(made)
     without = [one.variant for one in found.variants if all(each.name != "gap" for each in one.parameters)]
@@ -426,9 +423,3 @@ def _notes(
                 f"over {one.variant} {100 * one.rest:.0f} % of the time in MPI depends on none of the parameters: "
                 "mostly it is computation of other ranks that is waited for, which no network changes"
             )
-
-
-def _took(made: Calls) -> float:
-    """Seconds in MPI, of what is replayed, in the mean over the ranks."""
-    ranks = max(len(made.ranks), 1)
-    return sum(call.took_ns for some in made.ranks.values() for call in some) / ranks * 1e-9

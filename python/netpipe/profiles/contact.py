@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netpipe.profiles.trace.calls import Kind, calls
+from netpipe.profiles.trace.chosen import first_events
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
@@ -19,6 +20,6 @@ def first_ns(profile: Profile) -> int | None:
     """
     firsts = [
         next((call.took_ns for call in made if call.kind is not Kind.OTHER), None)
-        for made in calls(profile, most_events=MOST_EVENTS).ranks.values()
+        for made in calls(profile, chosen=first_events(profile, MOST_EVENTS)).ranks.values()
     ]
     return min((one for one in firsts if one is not None), default=None)

@@ -18,7 +18,7 @@ from netpipe.profiles.counted import Array, Counted, share_of
 from netpipe.profiles.lines import ALL_SIZES, MANY, Profile, Rank
 from netpipe.profiles.missing import Gap, lost
 from netpipe.profiles.phases import FIRST, NOT_KNOWN, PhaseUse, phases
-from netpipe.profiles.trace.waiting import Waiting, waiting
+from netpipe.profiles.trace.waiting import MOST_EVENTS, Waiting, waiting
 
 LIMITS = (2 << 10, 16 << 10, 1 << 20)  # bytes; each is the largest size of its bin, and the last bin has none
 MOST_NAMED = 8  # phases in a sentence
@@ -191,10 +191,15 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tables(
-    profile: Profile, rank: int | None = None, ranks_per_host: int | None = None, phase: int | None = None
+    profile: Profile,
+    rank: int | None = None,
+    ranks_per_host: int | None = None,
+    phase: int | None = None,
+    most_events: int = MOST_EVENTS,
 ) -> Tables:
     """Without a rank it is rank 0, or the first of which there is something. `ranks_per_host` takes blocks of so many
-    ranks for one host each, `phase` only what was called in that phase of MPI_Pcontrol. Raises NotThere.
+    ranks for one host each, `phase` only what was called in that phase of MPI_Pcontrol. Waiting is judged on at most
+    `most_events`. Raises NotThere.
     """
     there = [one for one in profile.ranks if one.rank in profile.entries]
     rank = _chosen(profile, there, rank)
@@ -229,7 +234,7 @@ def tables(
         time_by_size=_by_size(rows, mine, there, ours),
         balance=_balance(there if phase is None else []),
         communicators=communicators(profile, rows),
-        waiting=waiting(profile, phase=phase),
+        waiting=waiting(profile, most_events, phase),
     )
 
 

@@ -24,10 +24,12 @@ FAR_OUTPUT = "far.jsonl"
 SHARED_MEMORY = "transport=shm"  # of a variant that ends at the host
 
 
-def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str | None) -> str | None:
+def measure_command(
+    found: Predicted, files: Sequence[Path], run: Run, own: str | None, events: int | None = None
+) -> str | None:
     """Ready to be pasted: over all variants, so that they can be compared. `files` are the profiles and runs that were
-    given: `--measure` gets what these lack. None where they lack nothing, or only curves between hosts, as it measures
-    on one.
+    given: `--measure` gets what these lack. `events`: how many were asked for. None where they lack nothing, or only
+    curves between hosts, as it measures on one.
     """
     lacking = any(
         one.beyond
@@ -40,6 +42,8 @@ def measure_command(found: Predicted, files: Sequence[Path], run: Run, own: str 
     words = ["netpipe", "predict", *map(str, files)]
     if own is not None:
         words += ["--own", name_of(own)]
+    if events is not None:
+        words += ["--events", str(events)]
     for name in dict.fromkeys(name_of(one.variant) for one in found.variants):
         words += ["--measure", name]
     if Path(OUTPUT) in files:

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,8 @@ from netpipe.failure import USAGE, Failure
 from netpipe.streams import say
 
 if TYPE_CHECKING:
-    from netpipe.prediction import Factors, Sensitivities
+    from netpipe.prediction import Factors
     from netpipe.profiles import Profile
-    from netpipe.reading import Reading
 
 LAUNCHES = int(PRESETS["default"]["launches"])  # of netpipe run
 WHATS = "latency=0.5x, bandwidth=2x, overhead=0.5x, gap=0.5x (or rate=2x, which is the same) or eager=64k"
@@ -72,6 +72,13 @@ MULTIPLIED = ("latency", "bandwidth", "overhead", "gap", "rate")
     metavar="VARIANT PROFILE",
     help="Hold the prediction for VARIANT against a profile of the program that was taken over it; repeatable.",
 )
+@click.option(
+    "--events",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replay at most N events of the traces, from the beginning of the program on  [default: 1000000; 50000 for "
+    "--sensitivity]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     profile: Path,
@@ -84,6 +91,7 @@ def command(
     sensitive: bool,
     own: str | None,
     measured: tuple[tuple[str, Path], ...],
+    events: int | None,
     as_json: bool,
 ) -> int:
     """Predict a program's time in MPI over other libraries.
@@ -103,12 +111,14 @@ def command(
         own_variant,
         predict,
         processors,
+        sensitivities,
     )
     from netpipe.prediction.replay import Stuck
     from netpipe.profiles import NotAProfile
     from netpipe.reading import Reading
     from netpipe.records import Run
     from netpipe.render.lacking import between_command, measure_command
+    from netpipe.render.terminal.apps import Line
     from netpipe.render.terminal.rows import console
     from netpipe.render.terminal.sensitivity import print_sensitivities, sensitivity_json
 
@@ -133,7 +143,7 @@ def command(
                 if own is not None:
                     named(own, names)
 
-            new = measure(profiles, there, variants, output, {"budget": budget}, launches, check)
+            new = measure(profiles, there, variants, output, {"budget": budget}, launches, check, events)
             there += [new] if new else []
         if not there:
             raise Failure(
@@ -144,10 +154,15 @@ def command(
         whole = one_run(there)
         reading, cores = Reading(whole), processors(whole)
         own = own_variant(profiles[0], whole, own)
-        found = predict(profiles, reading, own, factors, cores)
-        before = predict(profiles, reading, own, processors=cores) if factors != Factors() else None
-        beside = held(before or found, _of_variants(others, [one.variant for one in found.variants]))
-        curves = _sensitivities(profiles, reading, own, cores) if sensitive else None
+        with closing(Line(console(sys.stderr), say)) as line:
+            found = predict(profiles, reading, own, factors, cores, events, line.show)
+            before = (
+                predict(profiles, reading, own, None, cores, events, line.show)
+                if factors != Factors()
+                else None
+            )
+            beside = held(before or found, _of_variants(others, [one.variant for one in found.variants]))
+            curves = sensitivities(profiles, reading, own, cores, events, line.show) if sensitive else None
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
     except UnknownVariant as error:
@@ -158,7 +173,8 @@ def command(
             "the runs have no ping-pong, which every prediction needs; measure what this program needs with --measure "
             "VARIANT",
         )
-    get, far = measure_command(found, files, whole, own), between_command(found, profiles[0], whole, files)
+    get = measure_command(found, files, whole, own, events)
+    far = between_command(found, profiles[0], whole, files)
     if as_json:
         commands = {"measure": get, "measure_between_hosts": far}
         click.echo(json.dumps(json_of(found, factors, before, beside) | commands | sensitivity_json(curves)))
@@ -185,21 +201,6 @@ def _launches(first: Path, paths: tuple[Path, ...]) -> tuple[list[Profile], tupl
         return read_launches((first, *paths))
     except NotAProfile as error:
         raise Failure(USAGE, str(error)) from None
-
-
-def _sensitivities(
-    launches: list[Profile], reading: Reading, own: str | None, processors: int | None
-) -> Sensitivities:
-    """With a line that says what is replayed."""
-    from netpipe.prediction import sensitivities
-    from netpipe.render.terminal.apps import Line
-    from netpipe.render.terminal.rows import console
-
-    line = Line(console(sys.stderr), say)
-    try:
-        return sensitivities(launches, reading, own, processors, line.show)
-    finally:
-        line.close()
 
 
 def _factors(whats: tuple[str, ...]) -> Factors:

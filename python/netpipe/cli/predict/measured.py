@@ -36,15 +36,16 @@ def measure(
     how: Mapping[str, str],
     times: int,
     check: Callable[[Sequence[str]], object] = lambda _: None,
+    most_events: int | None = None,
 ) -> Run | None:
     """Just the curves that the runs lack over these variants, in so many launches, with these settings of a plan. None
-    if they lack nothing. `check` may refuse the variants that there will be, before anything is measured. Raises
-    Failure, and NotAProfile without a trace.
+    if they lack nothing. `check` may refuse the variants that there will be, before anything is measured.
+    `most_events`: of the traces, as in `predict`. Raises Failure, and NotAProfile without a trace.
     """
     from netpipe.applications.contact import first_contacts
     from netpipe.prediction import lacking, one_run
-    from netpipe.prediction.predict import SMALL
-    from netpipe.profiles.trace.calls import calls
+    from netpipe.prediction.predict import MOST_EVENTS, SMALL
+    from netpipe.profiles.trace.first_part import replayed
     from netpipe.reading import Reading
     from netpipe.records import Run
     from netpipe.render.terminal.apps import Line
@@ -52,7 +53,8 @@ def measure(
     from netpipe.session import Request, Session
 
     reading = Reading(one_run(runs)) if runs else None
-    need = lacking.needed(map(calls, launches))
+    programs, _ = replayed(launches, MOST_EVENTS if most_events is None else most_events)
+    need = lacking.needed(programs)
     asked = list(dict.fromkeys(pattern for pattern, _ in need))
     plan = Session(
         Request(list(variants), patterns=asked)

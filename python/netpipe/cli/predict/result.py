@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from netpipe.render.terminal.sensitivity import part_json
+
 if TYPE_CHECKING:
     from netpipe.prediction import Factors, Held
     from netpipe.prediction.predict import Predicted
@@ -21,6 +23,7 @@ def as_json(
         "what": asdict(factors),
         "measured_s": found.measured,
         "launches": found.launches,
+        "part": part_json(found.part),
         "variants": [
             {
                 "variant": one.variant,

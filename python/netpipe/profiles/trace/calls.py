@@ -9,16 +9,21 @@ missing (phase 0, a receive that was cancelled), time tells: no receive is compl
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from netpipe.profiles.lines import NotAProfile
+import numpy as np
+
+from netpipe.profiles.lines import EVENT_COLUMNS, NotAProfile
+from netpipe.profiles.trace.chosen import BESIDE
 from netpipe.profiles.trace.clocks import Bounds, Clocks, clocks
+from netpipe.profiles.trace.rows import Role, ahead, columns, roles, truncated
 
 if TYPE_CHECKING:
     from netpipe.profiles import Profile
+    from netpipe.profiles.trace.chosen import Chosen
 
 UNMATCHED = -1
 # Collectives with a root.
@@ -108,13 +113,13 @@ class Calls:
     unmatched: int = 0  # sends or receives whose other half is not in the trace
     truncated: list[int] = field(default_factory=list)  # ranks whose trace ends early
     events: int = 0  # that were read
+    by_phase: Counter[int] = field(default_factory=Counter)  # the same; of BESIDE: those read for others
     clocks: Clocks = field(default_factory=Clocks)  # by which all moments were corrected
 
 
-def calls(profile: Profile, overhead_ns: float = 0.0, most_events: int | None = None) -> Calls:
-    """`overhead_ns`: of the profiler itself for each call, which the computation before it does not have. Of all ranks
-    together at most about `most_events` are read: those of the first part of the program. Raises NotAProfile where
-    there is no trace, or it is damaged.
+def calls(profile: Profile, overhead_ns: float = 0.0, chosen: Chosen | None = None) -> Calls:
+    """`overhead_ns`: of the profiler itself for each call, which the computation before it does not have. `chosen`: the
+    events to read; None: all. Raises NotAProfile where there is no trace, or it is damaged.
     """
     if not profile.traces:
         if profile.end is None:
@@ -125,7 +130,7 @@ def calls(profile: Profile, overhead_ns: float = 0.0, most_events: int | None = 
         raise NotAProfile(
             "the profile has no trace, so nothing tells in which order messages were sent; take one without --no-trace"
         )
-    return _Builder(profile, overhead_ns, most_events).build()
+    return _Builder(profile, overhead_ns, chosen or {}).build()
 
 
 @dataclass(slots=True)
@@ -139,13 +144,15 @@ class _Half:
 
 
 class _Builder:
-    def __init__(self, profile: Profile, overhead_ns: float, most_events: int | None) -> None:
+    def __init__(self, profile: Profile, overhead_ns: float, chosen: Chosen) -> None:
         self.profile = profile
         self.overhead_ns = overhead_ns
-        self.most_events = most_events
+        self.chosen = chosen
         self.names = [call.name for call in profile.header.calls]
         self.does = [frozenset(call.does) for call in profile.header.calls]
-        self.found = Calls(truncated=[one.rank for one in profile.ranks if not one.events_complete])
+        self.roles = roles(profile)
+        self.clocks = ahead(profile)
+        self.found = Calls(truncated=truncated(profile))
         # Streams by (communicator, source, target, tag): what is sent, and what is received, in their order.
         self.sends: dict[tuple[int, int, int, int], list[_Half]] = defaultdict(list)
         self.receives: dict[tuple[int, int, int, int], list[_Half]] = defaultdict(list)
@@ -153,10 +160,8 @@ class _Builder:
         self.waiting: list[tuple[Call, int, int]] = []  # a wait, its rank, the request
 
     def build(self) -> Calls:
-        first = self._first()
-        last = self._last(first)
-        for rank, trace in sorted(self.profile.traces.items()):
-            self.found.ranks[rank] = self._rank(rank, trace, first.get(self._host(rank), 0), last)
+        for rank in sorted(self.profile.traces):
+            self.found.ranks[rank] = self._rank(rank)
         self._match()
         for call, rank, request in self.waiting:
             begun = self.started.get((rank, request))
@@ -175,69 +180,39 @@ class _Builder:
     def _host(self, rank: int) -> str:
         return self.profile.hosts.get(rank, "")
 
-    def _first(self) -> dict[str, int]:
-        """By how much the clock of each host is ahead, where there are several: their first calls are taken for
-        simultaneous, until _set_clocks knows better.
-        """
-        begins: dict[str, int] = {}
-        for rank, trace in self.profile.traces.items():
-            if trace.events:
-                begin = int(trace.column("begin_ns")[0])
-                host = self._host(rank)
-                begins[host] = min(begin, begins.get(host, begin))
-        if len(begins) < 2:
-            return {}
-        least = min(begins.values())
-        return {host: begin - least for host, begin in begins.items()}
+    def _rows(self, rank: int) -> dict[str, list[int]]:
+        rows = columns(self.profile, rank, self.clocks, self.roles)
+        rows["role"] = self.roles[rows["call"]]
+        chosen = self.chosen.get(rank)
+        if chosen is not None:
+            rows = {name: column[chosen.at] for name, column in rows.items()}
+            if chosen.beside is not None:
+                rows["phase"] = np.where(chosen.beside, BESIDE, rows["phase"])
+        found: dict[str, list[int]] = {name: column.tolist() for name, column in rows.items()}
+        self.found.events += len(found["call"])
+        self.found.by_phase.update(found["phase"])
+        return found
 
-    def _last(self, first: dict[str, int]) -> int | None:
-        """The moment up to which events are read; None: to the end."""
-        import numpy as np
-
-        events = sum(trace.events for trace in self.profile.traces.values())
-        if self.most_events is None or events <= self.most_events:
-            return None
-        begins = np.concatenate(
-            [
-                trace.column("begin_ns") - first.get(self._host(rank), 0)
-                for rank, trace in self.profile.traces.items()
-            ]
-        )
-        return int(np.partition(begins, self.most_events)[self.most_events])
-
-    def _rank(self, rank: int, trace: Any, first: int, last: int | None) -> list[Call]:
-        columns = {
-            name: trace.column(name)
-            for name in (
-                "begin_ns",
-                "duration_ns",
-                "bytes",
-                "request",
-                "peer",
-                "tag",
-                "call",
-                "communicator",
-                "phase",
+    def _rank(self, rank: int) -> list[Call]:
+        rows = self._rows(rank)
+        done = {  # request -> when it was complete
+            request: begin + took
+            for role, request, begin, took in zip(
+                rows["role"], rows["request"], rows["begin_ns"], rows["duration_ns"], strict=True
             )
+            if request and role == Role.COMPLETES
         }
-        columns["begin_ns"] = columns["begin_ns"] - first
-        if last is not None:
-            columns = {name: column[columns["begin_ns"] < last] for name, column in columns.items()}
-        if len(columns["call"]) and int(columns["call"].max()) >= len(self.names):
-            raise NotAProfile(
-                f"the trace of rank {rank} is damaged: it has a call that the profile does not name"
-            )
-        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        self.found.events += len(rows)
-        completes = [at for at, does in enumerate(self.does) if "completes" in does]
-        done = {row[3]: row for row in rows if row[3] and row[6] in completes}  # request -> its end
         made: list[Call] = []
         last_end = 0
         last_begin: int | None = None
         requested = 0  # by the last call
-        for begin, took, size, request, peer, tag, number, communicator, phase in rows:
+        order = (*EVENT_COLUMNS, "role")
+        for begin, took, size, request, peer, tag, number, communicator, phase, role in zip(
+            *(rows[name] for name in order), strict=True
+        ):
             name, does = self.names[number], self.does[number]
-            if begin == last_begin and ("half" in does or ("completes" in does and made[-1].name == name)):
+            again = role == Role.COMPLETES and bool(made) and made[-1].name == name
+            if begin == last_begin and (role == Role.HALF or again):
                 call = made[-1]
             else:
                 before = begin - last_end if made else begin
@@ -248,46 +223,37 @@ class _Builder:
                 made.append(call)
                 last_begin, last_end = begin, max(last_end, begin + took)
                 requested = request
-            if "half" in does:
+            starts = "starts" in does
+            if role == Role.HALF:
                 if peer >= 0:
-                    end = self._end(done, requested) if requested else begin + took
+                    end = done.get(requested) if requested else begin + took
                     self.receives[communicator, peer, rank, tag].append(_Half(call, size, begin, end))
                     if not requested:
                         call.kind = Kind.RECV if call.kind is Kind.OTHER else Kind.BOTH
                     else:
                         call.kind = Kind.START
-            elif "completes" in does:
+            elif role == Role.COMPLETES:
                 if request:
                     call.kind = Kind.WAIT
                     self.waiting.append((call, rank, request))
-            elif "one_sided" in does and "collective" not in does:
-                continue
-            elif "collective" in does:
-                if "sets_up" not in does and "starts" not in does:
-                    call.kind = Kind.COLLECTIVE
-                    call.group = communicator  # for now: which of its calls comes in _group
-                    call.sends = [peer]  # for now: the root
-            elif "sends" in does:
-                if "starts" in does:
+            elif role == Role.COLLECTIVE:
+                call.kind = Kind.COLLECTIVE
+                call.group = communicator  # for now: which of its calls comes in _group
+                call.sends = [peer]  # for now: the root
+            elif role == Role.SENDS:
+                if starts:
                     self.started[rank, request] = call
                 if peer >= 0:
-                    call.kind = Kind.START if "starts" in does else Kind.SEND
+                    call.kind = Kind.START if starts else Kind.SEND
                     self.sends[communicator, rank, peer, tag].append(_Half(call, size, begin, begin + took))
-            elif "receives" in does:
-                if "starts" in does:
+            elif role == Role.RECEIVES:
+                if starts:
                     self.started[rank, request] = call
-                    if (peer < 0 or tag < 0) and (ending := done.get(request)) is not None:
-                        peer, tag = ending[4], ending[5]
                 if peer >= 0:
-                    call.kind = Kind.START if "starts" in does else Kind.RECV
-                    end = self._end(done, request) if "starts" in does else begin + took
+                    call.kind = Kind.START if starts else Kind.RECV
+                    end = done.get(request) if starts else begin + took
                     self.receives[communicator, peer, rank, tag].append(_Half(call, size, begin, end))
         return made
-
-    @staticmethod
-    def _end(done: dict[int, tuple[Any, ...]], request: int) -> int | None:
-        ending = done.get(request)
-        return None if ending is None else ending[0] + ending[1]
 
     def _match(self) -> None:
         for key in self.sends.keys() | self.receives.keys():

@@ -16,6 +16,7 @@ import msgspec
 
 from netpipe.profiles.lines import NotAProfile
 from netpipe.profiles.trace.calls import FROM_ROOT, TO_ROOT, Call, Calls, Group, Kind, calls
+from netpipe.profiles.trace.chosen import BESIDE, events, first_events, of_phase
 
 if TYPE_CHECKING:
     from netpipe.profiles.lines import Profile
@@ -80,7 +81,8 @@ class Waiting(msgspec.Struct, kw_only=True):
         0  # hosts, or groups of them, that the trace tells nothing about the clocks of; 0: of none
     )
     clock_error_ns: int = 0  # by how much moments of two hosts may be wrong
-    events: int = 0  # that were judged
+    phase: int | None = None  # that was judged alone; None: all
+    events: int = 0  # that were judged; of a phase alone those of it
     of_events: int = 0  # in the trace
     truncated: list[int] = []  # ranks whose trace ends early
     unmatched: int = 0  # calls without their other half: transfer
@@ -89,7 +91,8 @@ class Waiting(msgspec.Struct, kw_only=True):
     kinds: list[KindWaiting] = []
     calls: list[CallWaiting] = []  # the longest waiting first
     pairs: list[PairWaiting] = []  # the three with most waiting
-    phases: list[PhaseWaiting] = []  # all of them, by number, whatever phase the others are of
+    # All of them, by number, whatever phase the others are of; of a trace that was not read to its end just that one.
+    phases: list[PhaseWaiting] = []
 
     @property
     def mpi_ns(self) -> int:
@@ -102,12 +105,16 @@ class Waiting(msgspec.Struct, kw_only=True):
 
 def waiting(profile: Profile, most_events: int = MOST_EVENTS, phase: int | None = None) -> Waiting:
     """With a `phase` only its calls are summed: those of the others are judged, because who waits for whom goes on
-    from phase to phase. Of a profile without a trace, or with a damaged one, there is only a `problem`.
+    from phase to phase. Of a trace with more events than are to be judged it is the first part; with a phase the first
+    part of that. Of a profile without a trace, or with a damaged one, there is only a `problem`.
     """
     if not profile.traces:
         return Waiting(traced=False, problem="the profile has no trace")
     try:
-        made = calls(profile, most_events=most_events)
+        chosen = first_events(profile, most_events)
+        if phase is not None and chosen is not None:
+            chosen = of_phase(profile, phase, most_events)
+        made = calls(profile, chosen=chosen)
     except NotAProfile as error:
         return Waiting(problem=str(error))
     return of_calls(made, profile, phase)
@@ -124,6 +131,8 @@ def of_calls(made: Calls, profile: Profile, phase: int | None = None) -> Waiting
     for rank, its_calls in made.ranks.items():
         mine = ranks[rank]
         for call in its_calls:
+            if call.phase == BESIDE:
+                continue
             waited, kind, late = judge.call(rank, call)
             of_phase = phases.get(call.phase)
             if of_phase is None:
@@ -154,9 +163,12 @@ def of_calls(made: Calls, profile: Profile, phase: int | None = None) -> Waiting
                 mine.late_receiver_ns += waited
             else:
                 mine.collective_ns += waited
-    of_events = sum(trace.events for trace in profile.traces.values())
+    read, of_events = made.events, events(profile)
+    if phase is not None:
+        read = made.by_phase[phase]
+        of_events = sum(int((trace.column("phase") == phase).sum()) for trace in profile.traces.values())
     untraced = 0
-    if phase is None and made.events == of_events and not made.truncated:
+    if phase is None and read == of_events and not made.truncated:
         in_mpi = {one.rank: round(one.mpi_s * 1e9) for one in profile.ranks}
         untraced = sum(max(0, in_mpi.get(rank, 0) - one.mpi_ns) for rank, one in ranks.items())
     return Waiting(
@@ -164,7 +176,8 @@ def of_calls(made: Calls, profile: Profile, phase: int | None = None) -> Waiting
         hosts=len(set(judge.hosts.values())),
         clocks_apart=made.clocks.apart,
         clock_error_ns=round(made.clocks.error_ns),
-        events=made.events,
+        phase=phase,
+        events=read,
         of_events=of_events,
         truncated=made.truncated,
         unmatched=made.unmatched,

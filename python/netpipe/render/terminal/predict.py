@@ -82,7 +82,7 @@ def _variants(found: Predicted, before: Predicted | None) -> Rows:
     was = {one.variant: one for one in before.variants} if before else {}
     middle = [("before", "right")] if before else []
     compared = [("times the first", "right")] if found.pairs else []
-    last = (("waiting", "right"), ("whole run", "right"))
+    last = (("waiting", "right"), (whole_text(found), "right"))
     table = Rows(("over", "name"), *middle, ("in MPI", "right"), *compared, *last, apart=True)
     for one in found.variants:
         earlier = [f"{time_text(1e9 * was[one.variant].seconds)} ->"] if before else []
@@ -128,6 +128,11 @@ def own_text(residual: Residual) -> str:
         f"over its own library ({residual.variant}) the profile has {time_text(1e9 * residual.measured)} in MPI, and "
         f"the model says {time_text(1e9 * residual.predicted)}"
     )
+
+
+def whole_text(found: Predicted) -> str:
+    """The heading of the time that all of it takes, with its computation."""
+    return "whole run" if found.part is None else "this part"
 
 
 def verdict(found: Predicted) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from netpipe.prediction import Sensitivities, Sensitivity
     from netpipe.prediction.sensitivity import Parameter, Tolerance
+    from netpipe.profiles.trace.first_part import FirstPart
     from netpipe.reading.estimate import Estimate
 
 LEAST_SHARE = 0.01  # of the time in MPI, below which no parameter is said to matter
@@ -184,4 +185,17 @@ def sensitivity_json(found: Sensitivities | None) -> dict[str, Any]:
         }
         for one in found.variants
     ]
-    return {"sensitivity": {"variants": variants, "notes": found.notes}}
+    part = part_json(found.part)
+    return {"sensitivity": {"part": part, "variants": variants, "notes": found.notes}}
+
+
+def part_json(part: FirstPart | None) -> dict[str, Any] | None:
+    """What of the program was replayed; None: all of it."""
+    if part is None:
+        return None
+    return {
+        "share": part.share,
+        "events": part.events,
+        "of_events": part.of_events,
+        "ends_early": part.early,
+    }

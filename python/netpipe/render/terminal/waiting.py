@@ -129,9 +129,10 @@ def notes(waiting: Waiting) -> Iterator[str]:
             "much the waiting of a call for another host may be wrong."
         )
     if waiting.events < waiting.of_events:
+        of = "" if waiting.phase is None else f" of phase {waiting.phase}"
         yield (
-            f"Waiting is judged on the first {_share(waiting.events, waiting.of_events)} of the trace, "
-            f"{waiting.events:,} of {waiting.of_events:,} events."
+            f"Waiting is judged on the first {_share(waiting.events, waiting.of_events)} of the trace{of}, "
+            f"{waiting.events:,} of {waiting.of_events:,} events; netpipe show --events N judges more."
         )
     if waiting.unmatched and not waiting.truncated and waiting.events == waiting.of_events:
         calls = "call lacks its" if waiting.unmatched == 1 else "calls lack their"

@@ -11,7 +11,7 @@ from netpipe.prediction import own_variant, predict, processors, sensitivities
 from netpipe.render.figures import sensitivity as figure
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.predict import own_text, seconds_text, times_first_text, verdict
+from netpipe.render.terminal.predict import own_text, seconds_text, times_first_text, verdict, whole_text
 from netpipe.render.terminal.sensitivity import sentences, tolerance_rows
 from netpipe.render.terminal.split import cells, difference_rows, parts
 from netpipe.units import capital, sentence, time_text
@@ -88,7 +88,7 @@ def _table(found: Predicted) -> Table:
         Column("in MPI"),
         *([Column("times the first")] if found.pairs else []),
         Column("waiting"),
-        Column("whole run"),
+        Column(whole_text(found)),
     )
     rows = tuple(
         (
