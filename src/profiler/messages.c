@@ -53,14 +53,14 @@ WRAPPER(Recv)(void* buffer, COUNT elements, MPI_Datatype type, int from, int tag
 /* ------------------------------------------------------------------------------------- sending and receiving at once
  */
 
-/* The receiving half of such a call: it has no time of its own. */
+/* The receiving half of such a call: it has no time of its own. `request`: whose end tells who sent; 0: none. */
 OFTEN void half(COUNT elements, MPI_Datatype type, const void* buffer, int from, int tag, int source, int real_tag,
-                uint16_t communicator, uint64_t begin, uint64_t end) {
+                uint16_t communicator, uint64_t begin, uint64_t end, uint64_t request) {
   const uint64_t bytes = bytes_of((uint64_t)elements, type);
   if (profiler.phase != 0)
     profiler.entries[entry_of(CALL_Sendrecv_recv, communicator, peer_of(communicator, from), bytes)].calls++;
   trace(CALL_Sendrecv_recv, communicator, peer_of(communicator, from == MPI_ANY_SOURCE ? source : from),
-        tag == MPI_ANY_TAG ? real_tag : tag, bytes, begin, end, 0);
+        tag == MPI_ANY_TAG ? real_tag : tag, bytes, begin, end, request);
   touch(buffer, bytes);
 }
 
@@ -72,7 +72,7 @@ OFTEN void both_ways(int call, const void* out, COUNT out_count, MPI_Datatype ou
   const uint16_t communicator = index_of(comm);
   record(call, communicator, peer_of(communicator, to), out_tag, bytes, begin, end);
   touch(out, bytes);
-  half(in_count, in_type, in, from, in_tag, status->MPI_SOURCE, status->MPI_TAG, communicator, begin, end);
+  half(in_count, in_type, in, from, in_tag, status->MPI_SOURCE, status->MPI_TAG, communicator, begin, end, 0);
   unlock_profile();
 }
 
@@ -140,20 +140,45 @@ STARTS_MESSAGE(Irsend, IN)
 STARTS_MESSAGE(Irecv, NOTHING)
 
 #if HAS_MPI_4
-/* Its one request stands for both halves. */
-#define STARTS_BOTH(Name, declared, given, out, to, in_count, in_type, in, from, in_tag)           \
-  WRAPPER(Name) declared {                                                                         \
-    const uint64_t begin = enter();                                                                \
-    const int result = REAL(Name) given;                                                           \
-    const uint64_t end = begin != 0 ? returned() : 0;                                              \
-    if (counts(begin, result) && lock_profile()) {                                                 \
-      const uint16_t communicator = index_of(comm);                                                \
-      begun(CALL_##Name, out, elements, type, to, tag, communicator, *request, begin, end);        \
-      half(in_count, in_type, in, from, in_tag, MPI_ANY_SOURCE, in_tag, communicator, begin, end); \
-      unlock_profile();                                                                            \
-    }                                                                                              \
-    leave();                                                                                       \
-    return result;                                                                                 \
+/* Whether the status of such a request is that of the receive, which tells who sent. MPICH (4.0 to 5.0) leaves it as it
+ * was. */
+#ifdef OPEN_MPI
+enum { STATUS_OF_RECEIVE = 1 };
+#else
+enum { STATUS_OF_RECEIVE = 0 };
+#endif
+
+/* Its one request stands for both halves, and is followed as the receive where its end tells more of that. */
+OFTEN void both_begun(int call, const void* out, COUNT out_count, MPI_Datatype out_type, int to, int out_tag,
+                      const void* in, COUNT in_count, MPI_Datatype in_type, int from, int in_tag, uint16_t communicator,
+                      MPI_Request request, uint64_t begin, uint64_t end) {
+  const uint64_t bytes = bytes_of((uint64_t)out_count, out_type);
+  const int32_t peer = peer_of(communicator, to);
+  const uint32_t entry = count(call, communicator, peer, bytes, begin, end);
+  const uint64_t number =
+      started(request, (struct transfer){.entry = entry,
+                                         .bytes = bytes,
+                                         .peer = STATUS_OF_RECEIVE ? peer_of(communicator, from) : peer,
+                                         .tag = STATUS_OF_RECEIVE ? in_tag : out_tag,
+                                         .communicator = communicator});
+  trace(call, communicator, peer, out_tag, bytes, begin, end, number);
+  touch(out, bytes);
+  half(in_count, in_type, in, from, in_tag, MPI_ANY_SOURCE, MPI_ANY_TAG, communicator, begin, end,
+       STATUS_OF_RECEIVE ? number : 0);
+}
+
+#define STARTS_BOTH(Name, declared, given, out, to, in_count, in_type, in, from, in_tag)                         \
+  WRAPPER(Name) declared {                                                                                       \
+    const uint64_t begin = enter();                                                                              \
+    const int result = REAL(Name) given;                                                                         \
+    const uint64_t end = begin != 0 ? returned() : 0;                                                            \
+    if (counts(begin, result) && lock_profile()) {                                                               \
+      both_begun(CALL_##Name, out, elements, type, to, tag, in, in_count, in_type, from, in_tag, index_of(comm), \
+                 *request, begin, end);                                                                          \
+      unlock_profile();                                                                                          \
+    }                                                                                                            \
+    leave();                                                                                                     \
+    return result;                                                                                               \
   }
 STARTS_BOTH(Isendrecv,
             (const void* out, COUNT elements, MPI_Datatype type, int to, int tag, void* in, COUNT in_count,
