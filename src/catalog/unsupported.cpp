@@ -2,6 +2,7 @@
 #include "catalog/unsupported.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -10,10 +11,14 @@
 namespace netpipe {
 namespace {
 
+struct Other {
+  std::string option;
+  std::vector<std::string> values;
+};
+
 struct Clause {
   std::vector<std::string> values;  // empty: every value but the default
-  std::string with;                 // another option, or ""
-  std::vector<std::string> with_values;
+  std::vector<Other> others;        // all of them
   std::string reason;
 };
 
@@ -29,6 +34,16 @@ std::optional<std::vector<std::string>> words(std::string_view text) {
   return found;
 }
 
+std::vector<std::string> parts(std::string_view text, std::string_view between) {
+  std::vector<std::string> found;
+  for (auto end = text.find(between); end != std::string_view::npos; end = text.find(between)) {
+    found.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + between.size());
+  }
+  found.emplace_back(text);
+  return found;
+}
+
 // Without a condition the whole text is the reason.
 Clause parse_clause(const std::string& text) {
   Clause plain;
@@ -40,13 +55,13 @@ Clause parse_clause(const std::string& text) {
   std::string_view condition = std::string_view(text).substr(0, colon);
   const auto with = condition.starts_with("with ") ? 0 : condition.find(" with ");
   if (with != std::string_view::npos) {
-    const std::string_view other = trim(condition.substr(with)).substr(5);
-    const auto equals = other.find('=');
-    if (equals == std::string_view::npos) return plain;
-    const auto values = words(other.substr(equals + 1));
-    if (!values) return plain;
-    clause.with = other.substr(0, equals);
-    clause.with_values = *values;
+    for (const std::string& other : parts(trim(condition.substr(with)).substr(5), " and ")) {
+      const auto equals = other.find('=');
+      if (equals == std::string::npos) return plain;
+      const auto values = words(other.substr(equals + 1));
+      if (!values) return plain;
+      clause.others.push_back({other.substr(0, equals), *values});
+    }
     condition = condition.substr(0, with);
   }
   if (condition.empty()) return clause;
@@ -56,18 +71,35 @@ Clause parse_clause(const std::string& text) {
   return clause;
 }
 
-std::vector<std::string> clauses(std::string_view text) {
-  std::vector<std::string> found;
-  for (auto end = text.find("; "); end != std::string_view::npos; end = text.find("; ")) {
-    found.emplace_back(text.substr(0, end));
-    text.remove_prefix(end + 2);
-  }
-  found.emplace_back(text);
-  return found;
+// Is the value, of an option that is a number, one of "1..16383" or "3.."?
+bool within(const np_option& option, const std::string& value, const std::string& word) {
+  const auto dots = word.find("..");
+  if (dots == std::string::npos || (option.type != NP_INT && option.type != NP_SIZE)) return false;
+  const std::string last = word.substr(dots + 2);
+  const Result<std::uint64_t> number = parse_size(value);  // one below 0 is none
+  const Result<std::uint64_t> low = parse_size(word.substr(0, dots));
+  const Result<std::uint64_t> high = last.empty() ? std::numeric_limits<std::uint64_t>::max() : parse_size(last);
+  return number && low && high && *low <= *number && *number <= *high;
 }
 
-bool among(const std::string& value, const std::vector<std::string>& values) {
-  return std::find(values.begin(), values.end(), value) != values.end();
+bool among(const np_option& option, const std::string& value, const std::vector<std::string>& values) {
+  return std::any_of(values.begin(), values.end(),
+                     [&](const std::string& one) { return one == value || within(option, value, one); });
+}
+
+// " with op=write and ranks=4", as these options are; nothing if one of them has another value, or is not there.
+std::optional<std::string> beside(const std::vector<Other>& others, std::span<const np_option> options,
+                                  std::span<const std::string> texts) {
+  std::string said;
+  for (const Other& other : others) {
+    const auto found = std::find_if(options.begin(), options.end(),
+                                    [&](const np_option& option) { return other.option == option.name; });
+    if (found == options.end()) return std::nullopt;
+    const std::string& value = texts[static_cast<std::size_t>(found - options.begin())];
+    if (!among(*found, value, other.values)) return std::nullopt;
+    said += (said.empty() ? " with " : " and ") + other.option + "=" + value;
+  }
+  return said;
 }
 
 }  // namespace
@@ -76,19 +108,11 @@ std::string why_unsupported(std::span<const np_option> options, std::span<const 
                             std::span<const std::string> defaults) {
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (options[i].unsupported == nullptr || *options[i].unsupported == '\0' || texts[i] == defaults[i]) continue;
-    for (const std::string& text : clauses(options[i].unsupported)) {
+    for (const std::string& text : parts(options[i].unsupported, "; ")) {
       const Clause clause = parse_clause(text);
-      if (!clause.values.empty() && !among(texts[i], clause.values)) continue;
-      std::string beside;
-      if (!clause.with.empty()) {
-        const auto other = std::find_if(options.begin(), options.end(),
-                                        [&](const np_option& option) { return clause.with == option.name; });
-        if (other == options.end()) continue;
-        const std::string& value = texts[static_cast<std::size_t>(other - options.begin())];
-        if (!among(value, clause.with_values)) continue;
-        beside = " with " + clause.with + "=" + value;
-      }
-      return std::string(options[i].name) + "=" + texts[i] + beside + ": " + clause.reason;
+      if (!clause.values.empty() && !among(options[i], texts[i], clause.values)) continue;
+      const std::optional<std::string> others = beside(clause.others, options, texts);
+      if (others) return std::string(options[i].name) + "=" + texts[i] + *others + ": " + clause.reason;
     }
   }
   return "";

@@ -3,11 +3,14 @@
 //
 //     unsupported = clause *( "; " clause )
 //     clause      = [ condition ": " ] reason
-//     condition   = [ values ] [ [" "] "with " option "=" values ]       values = word *( "|" word )
+//     condition   = [ values ] [ [" "] "with " other *( " and " other ) ]    other = option "=" values
+//     values      = word *( "|" word )
+//     word        = a value, or of a number all from one to another: "1..16383", "3.."
 //
 //     "it was built without UCX"                                       no value but the default
 //     "ucx|ucx_tcp: it was built without UCX"                          only these values
 //     "with transport=shm: there is no socket; with rpi=lamd: ..."     only beside these values of another option
+//     "with ranks=3.. and qp=rc: it is for two ranks"                  only beside these values of both
 #pragma once
 
 #include <span>

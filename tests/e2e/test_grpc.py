@@ -95,8 +95,8 @@ def test_what_calls_cannot_carry_is_left_out_and_the_rest_is_measured(measure: R
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("frame=16k", "gRPC adapts the frame size as well"),
-        ("frame=16383,window=64k", "less than the 16384 bytes that HTTP/2 asks for"),
+        ("frame=16k", "gRPC then adapts the frame size as well, so give a window too"),
+        ("frame=16383,window=64k", "frame=16383: HTTP/2 asks for 16384 bytes at least"),
         ("frame=16777216,window=64k", "outside"),
         ("transport=ipc", "'ipc' is not one of its choices"),
         ("spin_us=7", "only wait=hybrid polls for a time"),

@@ -226,7 +226,7 @@ def test_a_daemon_that_does_not_know_all_hosts_is_not_used(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("fragment=512", "fragment=512 is too small; give at least 1k"),
+        ("fragment=512", "fragment=512: with very small fragments libpvm hangs, so give at least 1k"),
         ("fragment=4k,encoding=inplace", "what lies in place is sent as one fragment"),
         ("fragment=2M", "fragment"),
         ("spin_us=7", "only wait=hybrid polls for a time"),

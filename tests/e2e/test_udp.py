@@ -137,16 +137,25 @@ def test_a_setting_is_in_force_and_every_byte_arrives(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("payload=31", "payload=31 leaves no room behind netpipe's header of 24 bytes; give 32 to 65507"),
-        ("gso=yes,batch=1", "gso=yes has nothing to cut: with payload=1472 and batch=1 a call takes one"),
-        ("gso=yes,payload=40000", "gso=yes has nothing to cut: with payload=40000 and batch=0"),
+        (
+            "payload=31",
+            "payload=31: it leaves no room behind netpipe's header of 24 bytes, so give 32 to 65507",
+        ),
+        ("gso=yes,batch=1", "gso=yes with batch=1: a call takes one datagram, so there is nothing to cut"),
+        (
+            "gso=yes,payload=40000",
+            "gso=yes with payload=40000: a call takes one datagram, so there is nothing to cut",
+        ),
         ("port=65534", "port=65534 leaves no room for the 2 x 2 ports of this run; give a lower one"),
         ("multicast=10.0.0.1,connected=no", "multicast=10.0.0.1 is no group for programs"),
         ("multicast=224.0.0.1,connected=no", "multicast=224.0.0.1 is no group for programs"),
         ("multicast=fd81::1,connected=no,ip=6", "multicast=fd81::1 is no group for programs"),
         ("multicast=ff15::1,connected=no", "an IPv6 group, and the ranks reach each other over IPv4"),
         ("multicast=239.1.2.3,connected=no,ip=6", "an IPv4 group, and the ranks reach each other over IPv6"),
-        ("multicast=239.1.2.3", "connected to a group takes nothing from its members; give connected=no too"),
+        (
+            "multicast=239.1.2.3",
+            "connected to a group takes nothing from its members, so give connected=no too",
+        ),
     ],
 )
 def test_what_cannot_be_in_force_is_refused(measure: Runner, options: str, sentence: str) -> None:

@@ -334,13 +334,13 @@ def test_messages_above_what_the_device_carries_are_left_out(measure: Runner) ->
         ("gid=200", 3, r"gid=200: port \d+ of device \w+ has "),
         ("inline=4096", 2, r"inline=4096: device \w+ inlines at most \d+ bytes"),
         ("op=write,wait=block", 2, r"only wait=poll sees a word change in memory"),
-        ("op=write,qps=2", 2, r"op=write with qps=2: its messages arrive in order"),
+        ("op=write,qps=2", 2, r"qps=2 with op=write: its messages arrive in order"),
         ("op=write_imm,register=each", 2, r"the sender must know the place beforehand"),
         ("qp=ud,op=write", 2, r"datagrams are carried by send and receive"),
         ("qp=uc,op=write,wait=block", 2, r"only wait=poll sees a word change in memory"),
         ("qp=uc,op=write,eager=64", 2, r"each of its messages travels together with that word"),
         ("qp=uc,op=write_imm,eager=64", 2, r"only op=write has a word|travels together with that word"),
-        ("qp=uc,op=write_imm,qps=2", 2, r"op=write_imm with qps=2: its messages arrive in order"),
+        ("qp=uc,op=write_imm,qps=2", 2, r"qps=2 with op=write_imm: its messages arrive in order"),
         ("qp=uc,op=write_imm,ahead=3", 2, r"only op=send posts receives for messages"),
         ("qp=ud,qps=2", 2, r"one queue pair reaches all peers"),
         ("patience_us=500", 2, r"only messages of qp=uc\|ud may be lost"),
@@ -366,8 +366,8 @@ def test_what_is_not_there_is_refused_before_anything_is_measured(
 @pytest.mark.parametrize(
     ("variant", "sentence"),
     [
-        ("op=write", "op=write is for two ranks, not 4: choose op=send"),
-        ("ahead=3", "ahead=3 is for two ranks, not 4: of more it is not known which sends next"),
+        ("op=write", "op=write with ranks=4 and qp=rc: it is for two ranks, so choose op=send"),
+        ("ahead=3", "ahead=3 with ranks=4: of more than two ranks it is not known which sends next"),
     ],
 )
 def test_what_is_for_two_ranks(measure: Runner, variant: str, sentence: str) -> None:

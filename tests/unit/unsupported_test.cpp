@@ -44,6 +44,46 @@ TEST(Unsupported, AConditionNamesTheValuesOfAnotherOption) {
   EXPECT_EQ(why(nullptr, "with missing=yes: never", "tcp", "8k"), "");
 }
 
+// qps of type NP_INT and eager of type NP_SIZE, beside op and ranks.
+std::string why_number(const char* qps_text, const char* eager_text, const std::string& op, const std::string& qps,
+                       const std::string& eager, const std::string& ranks) {
+  np_option options[4] = {};
+  options[0].name = "op";
+  options[1].name = "qps";
+  options[1].type = NP_INT;
+  options[1].unsupported = qps_text;
+  options[2].name = "eager";
+  options[2].type = NP_SIZE;
+  options[2].unsupported = eager_text;
+  options[3].name = "ranks";
+  options[3].type = NP_INT;
+  const std::vector<std::string> texts{op, qps, eager, ranks};
+  const std::vector<std::string> defaults{"send", "-1", "0", "2"};
+  return why_unsupported(options, texts, defaults);
+}
+
+TEST(Unsupported, AConditionNamesNumbersFromOneToAnother) {
+  const char* const size = "1..16383: too small; 1M..: too large";
+  EXPECT_EQ(why_number(nullptr, size, "send", "-1", "16383", "2"), "eager=16383: too small");
+  EXPECT_EQ(why_number(nullptr, size, "send", "-1", "8k", "2"), "eager=8k: too small");
+  EXPECT_EQ(why_number(nullptr, size, "send", "-1", "16k", "2"), "");
+  EXPECT_EQ(why_number(nullptr, size, "send", "-1", "1M", "2"), "eager=1M: too large");
+  EXPECT_EQ(why_number(nullptr, size, "send", "-1", "1G", "2"), "eager=1G: too large");
+  const char* const number = "1..: not so many";
+  EXPECT_EQ(why_number(number, nullptr, "send", "1", "0", "2"), "qps=1: not so many");
+  EXPECT_EQ(why_number(number, nullptr, "send", "0", "0", "2"), "");
+  EXPECT_EQ(why_number(number, nullptr, "send", "-2", "0", "2"), "") << "below all of them";
+  EXPECT_EQ(why("a..: no word", nullptr, "a", "0"), "") << "of an option that is no number";
+}
+
+TEST(Unsupported, AConditionNamesTheValuesOfSeveralOtherOptions) {
+  const char* const text = "2.. with op=write|read and ranks=3..: it is for two ranks";
+  EXPECT_EQ(why_number(text, nullptr, "write", "2", "0", "4"), "qps=2 with op=write and ranks=4: it is for two ranks");
+  EXPECT_EQ(why_number(text, nullptr, "write", "2", "0", "2"), "");
+  EXPECT_EQ(why_number(text, nullptr, "send", "2", "0", "4"), "");
+  EXPECT_EQ(why_number(text, nullptr, "write", "1", "0", "4"), "");
+}
+
 TEST(Unsupported, AReasonMayHaveAColon) {
   EXPECT_EQ(why("not here: install libucx", nullptr, "ucx", "0"), "transport=ucx: not here: install libucx");
   EXPECT_EQ(why(nullptr, "with transport: odd", "shm", "8k"), "sndbuf=8k: with transport: odd");

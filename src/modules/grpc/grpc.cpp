@@ -56,16 +56,6 @@ np_status probe(char* message, size_t message_bytes) {
 }
 
 np_status open(const np_context* context, np_endpoint** endpoint) {
-  const np_value* options = context->options;
-  if (const int64_t frame = options[kFrame].number; frame != 0 && frame < kLeastFrame) {
-    return fail(context, NP_USAGE, "grpc: frame=%lld is less than the %lld bytes that HTTP/2 asks for",
-                static_cast<long long>(frame), static_cast<long long>(kLeastFrame));
-  }
-  if (options[kFrame].number != 0 && options[kWindow].number == 0) {
-    return fail(context, NP_USAGE,
-                "grpc: with window=0 gRPC adapts the frame size as well, so frame=%s would not stay; give a window too",
-                options[kFrame].text);
-  }
   std::string why;
   const Library* const lib = library(why);
   if (lib == nullptr) return fail(context, NP_UNAVAILABLE, "grpc: %s", why.c_str());

@@ -28,7 +28,10 @@ inline constexpr np_option kTable[kOptions] = {
      "probes)",
      1},
     {"frame", NP_SIZE, "0", 0, kMostFrame, nullptr, "bytes",
-     "SETTINGS_MAX_FRAME_SIZE, 16384 to 16777215; 0: gRPC adapts it where it adapts the window, and else has 16384", 1},
+     "SETTINGS_MAX_FRAME_SIZE, 16384 to 16777215; 0: gRPC adapts it where it adapts the window, and else has 16384", 1,
+     0,
+     "with window=0: gRPC then adapts the frame size as well, so give a window too; 1..16383: HTTP/2 asks for 16384 "
+     "bytes at least"},
     {"security", NP_CHOICE, "insecure", 0, 0, "insecure|tls", "",
      "tls: encrypted, with a certificate that each rank makes for this run", 0},
     fd_io::kWaitOption,

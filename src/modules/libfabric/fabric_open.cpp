@@ -115,11 +115,6 @@ np_status inject_threshold(np_endpoint& endpoint) {
   }
   // Injected messages have no completion to say that they were delivered, and not every provider counts them.
   const bool delivery = context->options[kComplete].number == kDelivery;
-  if (asked > 0 && (delivery || endpoint.counting)) {
-    return fail(context, NP_USAGE,
-                "libfabric: inject=%lld with %s: an injected message has no completion; leave one out",
-                static_cast<long long>(asked), delivery ? "complete=delivery" : "completion=counter");
-  }
   // Even the empty message is injected only if any is.
   const int64_t limit = asked >= 0 ? asked : most;
   endpoint.inject_most = limit == 0 || delivery || endpoint.counting ? -1 : limit;

@@ -31,11 +31,13 @@ inline constexpr np_option kTable[kOptions] = {
      0},
     {"api", NP_CHOICE, "auto", 0, 0, "auto|tagged|untagged", "",
      "fi_tsend and fi_trecv, or fi_send and fi_recv; auto uses tags with ep=rdm and none otherwise", 0,
-     NP_USES_MESSAGES},
+     NP_USES_MESSAGES, "tagged with ep=dgram: datagrams have no tags, so choose api=untagged"},
     {"completion", NP_CHOICE, "queue", 0, 0, "queue|counter", "",
      "what tells that an operation has completed: an entry in a completion queue, or a counter (two ranks only, and "
      "nothing is injected)",
-     0},
+     0, 0,
+     "with ranks=3..: one counter cannot tell from whom a message came, so choose completion=queue; with ep=dgram: a "
+     "counter does not say which datagram arrived, so choose completion=queue"},
     {"complete", NP_CHOICE, "default", 0, 0, "default|transmit|delivery", "",
      "when a send is complete: as the provider likes, FI_TRANSMIT_COMPLETE or FI_DELIVERY_COMPLETE; with "
      "delivery no message is injected",
@@ -43,7 +45,9 @@ inline constexpr np_option kTable[kOptions] = {
     {"inject", NP_INT, "-1", -1, kMostInject, nullptr, "bytes",
      "messages up to this size are sent with fi_inject, which has no completion; 0: none, -1: up to the provider's "
      "limit",
-     1, NP_USES_MESSAGES},
+     1, NP_USES_MESSAGES,
+     "1.. with complete=delivery: an injected message has no completion, so leave one of them out; 1.. with "
+     "completion=counter: an injected message has no completion, so leave one of them out"},
     {"register", NP_CHOICE, "needed", 0, 0, "needed|always", "",
      "register the memory of messages: only with providers that need it (FI_MR_LOCAL), or always", 0, NP_USES_MESSAGES},
     {"patience_us", NP_INT, "100000", 100, 10'000'000, nullptr, "us",

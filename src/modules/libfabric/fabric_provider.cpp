@@ -153,20 +153,6 @@ np_status choose_provider(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const std::string name = context->options[kProvider].text;
   const auto api = context->options[kApi].number;
-  if (endpoint.type == kDgram && api == kTagged) {
-    return fail(context, NP_USAGE, "libfabric: api=tagged with ep=dgram: datagrams have no tags; choose api=untagged");
-  }
-  if (endpoint.counting && context->nranks > 2) {
-    return fail(context, NP_USAGE,
-                "libfabric: completion=counter is for two ranks, not %d: one counter cannot tell from whom a message "
-                "came; choose completion=queue",
-                context->nranks);
-  }
-  if (endpoint.counting && endpoint.type == kDgram) {
-    return fail(context, NP_USAGE,
-                "libfabric: completion=counter with ep=dgram: a counter does not say which datagram arrived; choose "
-                "completion=queue");
-  }
   endpoint.tagged = api == kTagged || (api == kAuto && endpoint.type == kRdm);
   // Untagged messages of several peers are told apart by their sender alone.
   endpoint.directed = !endpoint.tagged && endpoint.type == kRdm && context->nranks > 2;

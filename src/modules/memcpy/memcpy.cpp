@@ -334,7 +334,9 @@ constexpr np_option kOptionTable[kOptions] = {
      "one by one; rep movsb; AVX2 or AVX-512 moves; streaming stores past the cache",
      1},
     {"op", NP_CHOICE, "copy", 0, 0, "copy|read|fill", "",
-     "copy, or only read (loads of the source), or only fill (stores into the target): these two move no message", 0},
+     "copy, or only read (loads of the source), or only fill (stores into the target): these two move no message", 0, 0,
+     "read with routine=glibc|movsb|nontemporal: nothing of that kind only reads memory, so choose routine=byte, "
+     "word4, word4_tail, avx2 or avx512"},
 };
 
 const char* version() {
@@ -365,11 +367,8 @@ np_status open(const np_context* context, np_endpoint** endpoint) {
       lacking = &choice;
       continue;
     }
-    if (choice.of[operation] == nullptr) {
-      std::snprintf(context->message, context->message_bytes,
-                    "op=%s does not exist with routine=%s: reading has no instruction or library call of that kind; "
-                    "take byte, word4, avx2 or avx512",
-                    op, routine);
+    if (choice.of[operation] == nullptr) {  // the table refuses it before
+      std::snprintf(context->message, context->message_bytes, "op=%s does not exist with routine=%s", op, routine);
       return NP_USAGE;
     }
     auto* const made = new (std::nothrow) np_endpoint{choice.of[operation], context, &choice};

@@ -35,7 +35,6 @@ using netpipe::fd_io::now_ns;
 
 enum Option { kRoute, kEncoding, kFragment, kWait, kSpin, kOptions };
 
-constexpr int64_t kLeastFragment = 1024;    // with very small ones libpvm hangs: 64 bytes did
 constexpr int64_t kMostFragment = 1 << 20;  // libpvm takes no larger ones
 
 constexpr np_option kTable[kOptions] = {
@@ -47,7 +46,10 @@ constexpr np_option kTable[kOptions] = {
      1},
     {"fragment", NP_SIZE, "0", 0, kMostFragment, nullptr, "bytes",
      "size of the fragments into which default and raw cut a message (PvmFragSize), at least 1 KiB; 0 leaves libpvm's",
-     1, 0, "with encoding=inplace: what lies in place is sent as one fragment"},
+     1, 0,
+     // 64 bytes did.
+     "1..1023: with very small fragments libpvm hangs, so give at least 1k, or 0 for libpvm's own; with "
+     "encoding=inplace: what lies in place is sent as one fragment"},
     {"wait", NP_CHOICE, "block", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps in select (pvm_recv), poll asks again and again (pvm_nrecv), hybrid polls for spin_us and then "
      "sleeps",
@@ -279,11 +281,6 @@ np_status probe(char* message, size_t message_bytes) {
 }
 
 np_status open(const np_context* context, np_endpoint** endpoint) {
-  const int64_t fragment = context->options[kFragment].number;
-  if (fragment != 0 && fragment < kLeastFragment) {
-    return fail(context, NP_USAGE, "pvm: fragment=%s is too small; give at least 1k, or 0 for libpvm's own",
-                context->options[kFragment].text);
-  }
   std::unique_ptr<np_endpoint> made(new (std::nothrow) np_endpoint(context));
   if (!made) return fail(context, NP_NO_MEMORY, "no memory for an endpoint");
   if (const np_status status = made->task.enrol(context); status != NP_OK) return status;

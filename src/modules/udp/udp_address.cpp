@@ -160,17 +160,8 @@ np_status own_address(const np_context* context, Place& place) {
 }
 
 np_status group_address(const np_context* context, const Place& own, Place& group) {
-  const np_value* options = context->options;
-  const char* const text = options[kMulticast].text;
-  if (*text == '\0') return NP_OK;
-  if (const np_status s = read_group(context, kMulticast, own, group); s != NP_OK) return s;
-  if (options[kConnected].number != 0) {
-    return fail(context, NP_USAGE,
-                "udp: multicast=%s: a socket that is connected to a group takes nothing from its members; give "
-                "connected=no too",
-                text);
-  }
-  return NP_OK;
+  if (*context->options[kMulticast].text == '\0') return NP_OK;
+  return read_group(context, kMulticast, own, group);
 }
 
 np_status cast_group(const np_context* context, const Place& own, const Place& multicast, Place& group) {

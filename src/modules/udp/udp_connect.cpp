@@ -66,13 +66,6 @@ np_status check_settings(const np_context* context, const Place& own, uint32_t p
                 "the path is not cut again; give payload=%lld or less",
                 payload, static_cast<long long>(mtu), static_cast<long long>(mtu - ip_headers(own)));
   }
-  if (batch_for(context, payload) < 2) {
-    return fail(
-        context, NP_USAGE,
-        "udp: gso=yes has nothing to cut: with payload=%u and batch=%s a call takes one datagram; give a payload "
-        "of 32753 or less (1472 is that of Ethernet), and a batch of 0 or more than 1",
-        payload, context->options[kBatch].text);
-  }
   return NP_OK;
 }
 
@@ -259,18 +252,6 @@ np_status open_sockets(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   if (const np_status s = own_address(context, endpoint.own); s != NP_OK) return s;
   if (const np_status s = group_address(context, endpoint.own, endpoint.group); s != NP_OK) return s;
-  const int64_t asked = context->options[kPayload].number;
-  const int64_t most = kMostPayload;
-  if (asked != 0 && asked < kLeastPayload) {
-    return fail(context, NP_USAGE,
-                "udp: payload=%lld leaves no room behind netpipe's header of %zu bytes; give %lld to %lld",
-                static_cast<long long>(asked), sizeof(Header), static_cast<long long>(kLeastPayload),
-                static_cast<long long>(most));
-  }
-  if (asked != 0) {  // what no path can change
-    if (const np_status s = check_settings(context, endpoint.own, static_cast<uint32_t>(asked), 0); s != NP_OK)
-      return s;
-  }
   if (getrandom(&endpoint.token, sizeof endpoint.token, 0) != sizeof endpoint.token) {
     return fail(context, NP_FAILED, "udp: getrandom: %s", std::strerror(errno));
   }

@@ -70,39 +70,6 @@ Settings settings_of(const np_value* options) {
   return set;
 }
 
-// Combinations that make no sense.
-np_status check(const np_context* context, const Settings& set) {
-  const char* const op = context->options[kOp].text;
-  if (set.op == kWrite && set.wait != Wait::poll) {
-    return fail(context, NP_USAGE,
-                "verbs: op=write with wait=%s: a word that changes in memory wakes nobody; choose "
-                "wait=poll or op=write_imm",
-                context->options[kWait].text);
-  }
-  if (context->nranks > 2 && set.ahead != uint64_t{kUsualAhead} && set.ahead != 0) {
-    return fail(context, NP_USAGE,
-                "verbs: ahead=%llu is for two ranks, not %d: of more it is not known which sends next",
-                static_cast<unsigned long long>(set.ahead), context->nranks);
-  }
-  const bool announced = set.type == kRc && set.op != kSend;  // it lands at the places of the visit
-  if (announced && context->nranks > 2) {
-    return fail(context, NP_USAGE, "verbs: op=%s is for two ranks, not %d: choose op=send", op, context->nranks);
-  }
-  if (set.op != kSend && set.qps > 1) {
-    return fail(context, NP_USAGE, "verbs: op=%s with qps=%llu: its messages arrive in order, over one queue pair", op,
-                static_cast<unsigned long long>(set.qps));
-  }
-  if (announced && set.each) {
-    return fail(context, NP_USAGE,
-                "verbs: op=%s with register=each: the sender must know the place beforehand; choose op=send", op);
-  }
-  if (set.type == kUd && set.qps > 1) {
-    return fail(context, NP_USAGE, "verbs: qp=ud with qps=%llu: one queue pair reaches all peers",
-                static_cast<unsigned long long>(set.qps));
-  }
-  return NP_OK;
-}
-
 np_status choose_mtu(np_endpoint& endpoint) {
   const np_context* context = endpoint.context;
   const auto asked = static_cast<int>(context->options[kMtu].number);  // 0: auto, 1: IBV_MTU_256
@@ -138,7 +105,6 @@ void close(np_endpoint* endpoint) {
 }
 
 np_status open_all(np_endpoint& endpoint) {
-  if (const np_status s = check(endpoint.context, endpoint.set); s != NP_OK) return s;
   if (const np_status s = choose_device(endpoint); s != NP_OK) return s;
   if (const np_status s = choose_mtu(endpoint); s != NP_OK) return s;
   if (const np_status s = open_queues(endpoint); s != NP_OK) return s;
