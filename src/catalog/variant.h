@@ -59,7 +59,6 @@ struct ChosenPattern : ChosenSettings {
   // Does it need the memory of a peer?
   [[nodiscard]] bool reaches() const { return pattern->reach(part(0, 1, 0)) != NP_REACH_NONE; }
 };
-using Mode = ChosenPattern;  // its name in the run file, and before
 
 // The name of a module in the text of a variant, and of the pattern in that of a pattern.
 std::string name_in(std::string_view text);
@@ -69,9 +68,6 @@ std::string name_in(std::string_view text);
 Result<Variant> parse_variant(std::string_view text, const Registry& registry, int ranks = default_ranks);
 // buffers: of a pattern that does not choose its own.
 Result<ChosenPattern> parse_pattern(std::string_view text, const BufferPolicy& buffers = {});
-inline Result<Mode> parse_mode(std::string_view text, const BufferPolicy& buffers = {}) {
-  return parse_pattern(text, buffers);
-}
 
 // The options of every variant, and of every pattern, beside its own. The plan has their defaults.
 std::span<const np_option> common_variant_options();

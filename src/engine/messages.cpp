@@ -16,7 +16,7 @@ std::uint64_t visit_seed(const VisitMessages& visit) { return message_seed(visit
 
 // Of the i-th message that arrives here.
 std::uint64_t arrival_seed(const VisitMessages& visit, const Part& part, std::uint64_t i) {
-  const Origin origin = visit.mode->pattern->origin(part, i);
+  const Origin origin = visit.chosen->pattern->origin(part, i);
   return message_seed(visit.seed, visit.visit, origin.rank, origin.message);
 }
 
@@ -80,7 +80,7 @@ struct Guarded {
 };
 
 std::array<Guarded, 2> guarded(const VisitMessages& visit, const Stage& stage) {
-  const Pattern& pattern = *visit.mode->pattern;
+  const Pattern& pattern = *visit.chosen->pattern;
   const bool own = pattern.fill != nullptr;
   const auto used = [&](const Slots& slots, std::uint64_t messages) {
     return std::min<std::uint64_t>(own ? visit.rounds : visit.rounds * messages, slots.count());
@@ -90,7 +90,7 @@ std::array<Guarded, 2> guarded(const VisitMessages& visit, const Stage& stage) {
 }
 
 void fill_places(const VisitMessages& visit, Stage& stage, std::uint64_t sent, std::uint64_t received) {
-  const Pattern& pattern = *visit.mode->pattern;
+  const Pattern& pattern = *visit.chosen->pattern;
   const std::uint64_t bytes = pattern.place_bytes(stage);
   const auto outgoing = static_cast<std::uint64_t>(stage.outgoing.count());
   const auto incoming = static_cast<std::uint64_t>(stage.incoming.count());
@@ -120,7 +120,7 @@ void fill_places(const VisitMessages& visit, Stage& stage, std::uint64_t sent, s
 
 // What is wrong beside the messages of this rank, as the end of a sentence; "": nothing.
 std::string spilt(const VisitMessages& visit, Stage& stage) {
-  const std::uint64_t bytes = visit.mode->pattern->place_bytes(stage);
+  const std::uint64_t bytes = visit.chosen->pattern->place_bytes(stage);
   std::array<char, watched_bytes> clean{};
   clean.fill(guard_byte);
   for (const Guarded& half : guarded(visit, stage)) {
@@ -155,8 +155,8 @@ Outcome take_fresh(const BufferPolicy& policy, BufferPool& pool, std::uint64_t o
 }  // namespace
 
 Outcome prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& stage) {
-  const Pattern& pattern = *visit.mode->pattern;
-  const BufferPolicy& policy = visit.mode->buffers;
+  const Pattern& pattern = *visit.chosen->pattern;
+  const BufferPolicy& policy = visit.chosen->buffers;
   const std::uint64_t sent = visit.rounds * pattern.departures(stage);
   const std::uint64_t received = visit.rounds * pattern.arrivals(stage);
   const std::uint64_t bytes = pattern.place_bytes(stage);
@@ -185,7 +185,7 @@ Outcome prepare_messages(const VisitMessages& visit, BufferPool& pool, Stage& st
 }
 
 Checked check_messages(const VisitMessages& visit, Stage& stage) {
-  const Pattern& pattern = *visit.mode->pattern;
+  const Pattern& pattern = *visit.chosen->pattern;
   const std::uint64_t bytes = pattern.place_bytes(stage);
   const bool own = pattern.check != nullptr;  // the pattern knows what a place has to hold
   const std::uint64_t arrived = own ? visit.rounds : visit.rounds * pattern.arrivals(stage);

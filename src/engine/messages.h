@@ -13,7 +13,7 @@
 namespace netpipe {
 
 struct VisitMessages {
-  const Mode* mode = nullptr;
+  const ChosenPattern* chosen = nullptr;
   std::uint64_t rounds = 0;  // of the whole visit, those that are not timed included
   bool verify = false;       // every message gets contents of its own, and a place to be checked in
   std::uint64_t seed = 0;    // of the run

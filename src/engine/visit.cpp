@@ -53,10 +53,10 @@ void tell_counts(const Endpoint& endpoint, VisitMemory& memory, Report& report) 
 }
 
 // Why the pattern cannot run with what is open, nullptr where it can: the same on all ranks.
-const char* obstacle(const RankSetting& setting, const Mode& mode, const Endpoint& endpoint) {
-  const Pattern& pattern = *mode.pattern;
+const char* obstacle(const RankSetting& setting, const ChosenPattern& chosen, const Endpoint& endpoint) {
+  const Pattern& pattern = *chosen.pattern;
   if (pattern.computes && !setting.process->computes()) return "computation takes no time on a simulated machine";
-  if (mode.reaches() && endpoint.far_in() == nullptr) return endpoint.unreachable().c_str();
+  if (chosen.reaches() && endpoint.far_in() == nullptr) return endpoint.unreachable().c_str();
   return nullptr;
 }
 
@@ -103,13 +103,13 @@ std::uint32_t paused_ms(const Standstill& before, const Standstill& after) {
 Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, const Command& command,
                  VisitMemory& memory) {
   Report report;
-  const Mode& mode = setting.resolved->modes[command.pattern];
-  const Pattern& pattern = *mode.pattern;
-  const Part part = mode.part(endpoint.rank(), endpoint.nranks(), command.size_bytes);
+  const ChosenPattern& chosen = setting.resolved->patterns[command.pattern];
+  const Pattern& pattern = *chosen.pattern;
+  const Part part = chosen.part(endpoint.rank(), endpoint.nranks(), command.size_bytes);
   make_room(pattern, part, command, memory);
   memory.lost.assign(endpoint.limits().lossy != 0 ? command.samples : 0, 0);
   Stage stage = stage_of(setting, part, endpoint, command, memory, report);
-  const VisitMessages messages{.mode = &mode,
+  const VisitMessages messages{.chosen = &chosen,
                                .rounds = all_rounds(pattern, part, command.samples, command.rounds),
                                .verify = setting.plan->verify && endpoint.limits().delivers != 0,
                                .seed = setting.plan->seed,
@@ -122,7 +122,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
   endpoint.clear_message();
   const Standstill before = standstill();
 
-  const StuckIn where{setting.resolved->variants[command.variant].name, mode.name.c_str(), command.size_bytes,
+  const StuckIn where{setting.resolved->variants[command.variant].name, chosen.name.c_str(), command.size_bytes,
                       endpoint.rank()};
   Watchdog::arm(command.deadline_ns, &group,
                 setting.process->last_words(where, "the module did not return within " +
@@ -134,7 +134,7 @@ Report run_visit(const RankSetting& setting, Group& group, Endpoint& endpoint, c
     status = NP_FAILED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", there.failure().sentence.c_str());
   }
-  if (const char* const why = obstacle(setting, mode, endpoint); why != nullptr && status == NP_OK) {
+  if (const char* const why = obstacle(setting, chosen, endpoint); why != nullptr && status == NP_OK) {
     status = NP_UNSUPPORTED;
     std::snprintf(stage.message.data(), stage.message.size(), "%s", why);
   }

@@ -80,37 +80,37 @@ Result<Plan> parse_plan(std::string_view text) {
 namespace {
 
 // Messages that one round moves from or to one rank, whichever has most.
-std::uint64_t messages_of_round(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
+std::uint64_t messages_of_round(const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes) {
   std::uint32_t most = 1;
   for (int rank = 0; rank < nranks; ++rank) {
-    const Part part = mode.part(rank, nranks, size_bytes);
-    most = std::max({most, mode.pattern->arrivals(part), mode.pattern->departures(part)});
+    const Part part = chosen.part(rank, nranks, size_bytes);
+    most = std::max({most, chosen.pattern->arrivals(part), chosen.pattern->departures(part)});
   }
   return most;
 }
 
 // Messages of the shortest visit that this pattern can make of this size.
-std::uint64_t shortest_visit(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
-  return all_rounds(*mode.pattern, mode.part(0, nranks, size_bytes), 1, 1) *
-         messages_of_round(mode, nranks, size_bytes);
+std::uint64_t shortest_visit(const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes) {
+  return all_rounds(*chosen.pattern, chosen.part(0, nranks, size_bytes), 1, 1) *
+         messages_of_round(chosen, nranks, size_bytes);
 }
 
 // The largest place that a rank has in a visit of this size.
-std::uint64_t largest_place(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
+std::uint64_t largest_place(const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes) {
   std::uint64_t bytes = size_bytes;
   for (int rank = 0; rank < nranks; ++rank) {
-    bytes = std::max(bytes, mode.pattern->place_bytes(mode.part(rank, nranks, size_bytes)));
+    bytes = std::max(bytes, chosen.pattern->place_bytes(chosen.part(rank, nranks, size_bytes)));
   }
   return bytes;
 }
 
 // How many rounds the samples of a visit may have together where it may have so many messages. The sampler leaves room
 // for one round that is not timed. A pattern that pauses has its own with each sample.
-std::uint64_t rounds_of(const ChosenPattern& mode, int nranks, std::uint64_t size_bytes, std::uint64_t messages) {
-  const std::uint64_t rounds = messages / messages_of_round(mode, nranks, size_bytes);
-  const Part part = mode.part(0, nranks, size_bytes);
-  const std::uint64_t extra = mode.pattern->extra_rounds(part);
-  if (mode.pattern->pauses(part)) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
+std::uint64_t rounds_of(const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes, std::uint64_t messages) {
+  const std::uint64_t rounds = messages / messages_of_round(chosen, nranks, size_bytes);
+  const Part part = chosen.part(0, nranks, size_bytes);
+  const std::uint64_t extra = chosen.pattern->extra_rounds(part);
+  if (chosen.pattern->pauses(part)) return std::max<std::uint64_t>(rounds / (1 + extra), 1);
   return rounds > extra ? rounds + 1 - extra : 1;
 }
 
@@ -129,21 +129,23 @@ PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const Cho
   need.alignment = std::max(alignment, line_bytes);
   need.place_bytes = resolved.sizes.back();
   need.verify = plan.verify;
-  for (const ChosenPattern& mode : patterns) {
-    const Pattern& pattern = *mode.pattern;
-    need.spreads |= mode.buffers.kind == Buffers::cold;
-    need.offset_bytes = std::max({need.offset_bytes, mode.buffers.send_offset_bytes, mode.buffers.recv_offset_bytes});
+  for (const ChosenPattern& chosen : patterns) {
+    const Pattern& pattern = *chosen.pattern;
+    need.spreads |= chosen.buffers.kind == Buffers::cold;
+    need.offset_bytes =
+        std::max({need.offset_bytes, chosen.buffers.send_offset_bytes, chosen.buffers.recv_offset_bytes});
     for (const std::uint64_t size : resolved.sizes) {
       std::uint64_t places = 1;
-      const std::uint64_t place_bytes = largest_place(mode, nranks, size);
+      const std::uint64_t place_bytes = largest_place(chosen, nranks, size);
       for (int rank = 0; rank < nranks; ++rank) {
-        const Part part = mode.part(rank, nranks, size);
+        const Part part = chosen.part(rank, nranks, size);
         places = std::max<std::uint64_t>({places, pattern.in_flight(part), pattern.starts(part)});
       }
-      if (plan.verify) places = std::max(places, shortest_visit(mode, nranks, size));
-      if (mode.buffers.fresh_percent() > 0) {
-        const std::uint64_t shortest = shortest_visit(mode, nranks, size);
-        need.fresh_bytes = std::max(need.fresh_bytes, fresh_room(mode.buffers, place_bytes, need.alignment, shortest));
+      if (plan.verify) places = std::max(places, shortest_visit(chosen, nranks, size));
+      if (chosen.buffers.fresh_percent() > 0) {
+        const std::uint64_t shortest = shortest_visit(chosen, nranks, size);
+        need.fresh_bytes =
+            std::max(need.fresh_bytes, fresh_room(chosen.buffers, place_bytes, need.alignment, shortest));
       }
       need.place_bytes = std::max(need.place_bytes, place_bytes);
       need.at_once_bytes = std::max(need.at_once_bytes, places_bytes(places, place_bytes, need.alignment));
@@ -157,7 +159,7 @@ PoolNeed need_of(const Plan& plan, const Resolved& resolved, std::span<const Cho
 PoolNeed pool_need(const Plan& plan, const Resolved& resolved, std::uint64_t alignment,
                    const std::vector<std::uint32_t>& only) {
   if (alignment <= line_bytes && only.empty()) return resolved.pool;
-  return need_of(plan, resolved, resolved.modes, alignment, only);
+  return need_of(plan, resolved, resolved.patterns, alignment, only);
 }
 
 std::vector<std::uint32_t> own_variants(const Resolved& resolved, int ranks) {
@@ -176,18 +178,18 @@ std::vector<std::uint32_t> measured_with(const Plan& plan, const Resolved& resol
                                : std::vector<std::uint32_t>{};
 }
 
-std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
-  const std::uint64_t place_bytes = largest_place(mode, nranks, size_bytes);
-  const bool fresh = mode.buffers.fresh_percent() > 0;
+std::uint64_t most_rounds(const PoolNeed& pool, const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes) {
+  const std::uint64_t place_bytes = largest_place(chosen, nranks, size_bytes);
+  const bool fresh = chosen.buffers.fresh_percent() > 0;
   const std::uint64_t messages =
-      fresh ? fresh_messages(mode.buffers, place_bytes, pool.alignment, shortest_visit(mode, nranks, size_bytes))
+      fresh ? fresh_messages(chosen.buffers, place_bytes, pool.alignment, shortest_visit(chosen, nranks, size_bytes))
             : verified_places(pool, place_bytes);
-  return rounds_of(mode, nranks, size_bytes, messages);
+  return rounds_of(chosen, nranks, size_bytes, messages);
 }
 
-std::string fresh_obstacle(const ChosenPattern& mode, const Layer& module, const np_limits& limits, int nranks) {
-  if (mode.buffers.fresh_percent() == 0) return {};
-  if (mode.reaches() || (nranks == 1 && module.put != nullptr)) {
+std::string fresh_obstacle(const ChosenPattern& chosen, const Layer& module, const np_limits& limits, int nranks) {
+  if (chosen.buffers.fresh_percent() == 0) return {};
+  if (chosen.reaches() || (nranks == 1 && module.put != nullptr)) {
     return "its messages lie in memory that is open to the peer, and fresh buffers are not: measure it with buffers "
            "warm, apart or cold";
   }
@@ -198,14 +200,14 @@ std::string fresh_obstacle(const ChosenPattern& mode, const Layer& module, const
   return {};
 }
 
-bool takes_size(const Resolved& resolved, const ChosenPattern& mode, int nranks, std::uint64_t size_bytes) {
-  if (mode.pattern->sizeless(mode.part(0, nranks, size_bytes))) {
+bool takes_size(const Resolved& resolved, const ChosenPattern& chosen, int nranks, std::uint64_t size_bytes) {
+  if (chosen.pattern->sizeless(chosen.part(0, nranks, size_bytes))) {
     // One that reaches into memory needs some: the first size that has bytes.
     const auto& sizes = resolved.sizes;
-    const bool empty = mode.reaches() && sizes.size() > 1 && sizes.front() == 0;
+    const bool empty = chosen.reaches() && sizes.size() > 1 && sizes.front() == 0;
     return size_bytes == sizes[empty ? 1 : 0];
   }
-  return size_bytes % mode.pattern->unit_bytes(mode.part(0, nranks, size_bytes)) == 0;
+  return size_bytes % chosen.pattern->unit_bytes(chosen.part(0, nranks, size_bytes)) == 0;
 }
 
 std::string skip_reason(const Pattern& pattern, const Layer& module, int ranks) {
@@ -278,19 +280,19 @@ Result<std::vector<Variant>> resolve_variants(const Plan& plan, const Registry& 
 }
 
 // Whether messages can lie as it is chosen.
-Outcome check_places(const Plan& plan, const ChosenPattern& mode) {
-  const BufferPolicy& buffers = mode.buffers;
+Outcome check_places(const Plan& plan, const ChosenPattern& chosen) {
+  const BufferPolicy& buffers = chosen.buffers;
   const bool reuses = buffers.kind != Buffers::fresh && buffers.reuse_percent > 0;
   if (plan.verify && buffers.fresh_percent() > 0 && reuses) {
-    return usage("pattern " + mode.name +
+    return usage("pattern " + chosen.name +
                  " cannot be verified: a buffer that is used again holds its last message only; use reuse=0");
   }
-  if (!mode.pattern->overwrites(mode.part(0, 1, 0))) return ok();
+  if (!chosen.pattern->overwrites(chosen.part(0, 1, 0))) return ok();
   if (plan.verify) {
-    return usage("pattern " + mode.name + " cannot be verified: its messages land on each other");
+    return usage("pattern " + chosen.name + " cannot be verified: its messages land on each other");
   }
   if (buffers.kind == Buffers::cold || buffers.fresh_percent() > 0) {
-    return usage("pattern " + mode.name +
+    return usage("pattern " + chosen.name +
                  " has one place for all messages of a window, which cannot be cold or fresh for each of them");
   }
   return ok();
@@ -391,7 +393,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
   }
   Result<std::vector<ChosenPattern>> patterns = resolve_patterns(plan);
   if (!patterns) return patterns.failure();
-  resolved.modes = std::move(*patterns);
+  resolved.patterns = std::move(*patterns);
   Result<std::vector<std::uint64_t>> sizes = sizes_of(plan.schedule);
   if (!sizes) return sizes.failure();
   resolved.sizes = std::move(*sizes);
@@ -400,7 +402,7 @@ Result<Resolved> resolve(const Plan& plan, const Registry& registry) {
     if (!wanted) return wanted.failure();
     resolved.wanted.push_back(std::move(*wanted));
   }
-  resolved.pool = need_of(plan, resolved, resolved.modes);
+  resolved.pool = need_of(plan, resolved, resolved.patterns);
   for (const LoadedModule& module : registry.modules()) {
     if (module.layer->below != nullptr) resolved.stack.emplace_back(module.layer->name, module.layer->below);
   }
@@ -467,9 +469,11 @@ Outcome fits_here(const Plan& plan, const Resolved& resolved, std::uint64_t avai
   const bool here = plan.host.empty() && plan.hosts.empty();
   const auto ranks = static_cast<std::uint64_t>(here ? resolved.nranks : 1);
   if (per_rank(resolved, resolved.pool) <= available_bytes / ranks) return ok();
-  const auto alone = [&](const ChosenPattern& mode) { return per_rank(resolved, need_of(plan, resolved, {&mode, 1})); };
+  const auto alone = [&](const ChosenPattern& chosen) {
+    return per_rank(resolved, need_of(plan, resolved, {&chosen, 1}));
+  };
   const auto largest =
-      std::max_element(resolved.modes.begin(), resolved.modes.end(),
+      std::max_element(resolved.patterns.begin(), resolved.patterns.end(),
                        [&](const ChosenPattern& a, const ChosenPattern& b) { return alone(a) < alone(b); });
   const auto shown = [](std::uint64_t bytes) { return size_text(bytes >> 20U << 20U); };  // in whole MiB
   return usage("pattern " + largest->name + " with messages up to " + size_text(resolved.sizes.back()) + " needs " +
@@ -485,8 +489,8 @@ std::string canonical_text(const Plan& plan, const Resolved& resolved, const std
     if (among(only, v)) full.variants.push_back(resolved.variants[v].full_name());
   }
   full.patterns.clear();
-  for (const ChosenPattern& mode : resolved.modes) full.patterns.push_back(mode.full_name());
-  if (resolved.modes.empty()) full.patterns.emplace_back(no_pattern);
+  for (const ChosenPattern& chosen : resolved.patterns) full.patterns.push_back(chosen.full_name());
+  if (resolved.patterns.empty()) full.patterns.emplace_back(no_pattern);
   full.schedule.kind = Schedule::Kind::list;
   full.schedule.list = resolved.sizes;
   std::string text = std::string(first_line) + "\n";
@@ -511,13 +515,13 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
     json.close('}');
   }
   json.close(']').key("patterns").open('[');
-  for (const ChosenPattern& mode : resolved.modes) json.value(mode.name);
+  for (const ChosenPattern& chosen : resolved.patterns) json.value(chosen.name);
   json.close(']').key("modes").open('[');
-  for (const ChosenPattern& mode : resolved.modes) {
-    json.open('{').field("pattern", mode.name).field("name", mode.pattern->name).key("options").open('{');
-    for (std::size_t i = 0; i < mode.options.size(); ++i) json.field(mode.options[i].name, mode.texts[i]);
+  for (const ChosenPattern& chosen : resolved.patterns) {
+    json.open('{').field("pattern", chosen.name).field("name", chosen.pattern->name).key("options").open('{');
+    for (std::size_t i = 0; i < chosen.options.size(); ++i) json.field(chosen.options[i].name, chosen.texts[i]);
     json.close('}').key("tunable").open('[');
-    for (const np_option& option : mode.options) {
+    for (const np_option& option : chosen.options) {
       if (option.tunable != 0) json.value(option.name);
     }
     json.close(']').close('}');

@@ -64,7 +64,7 @@ struct Wanted {
 // A plan with its modules, patterns and sizes. Points into the registry.
 struct Resolved {
   std::vector<Variant> variants;
-  std::vector<ChosenPattern> modes;  // empty: opening the variants is all that is measured
+  std::vector<ChosenPattern> patterns;  // empty: opening the variants is all that is measured
   std::vector<std::uint64_t> sizes;
   std::vector<Wanted> wanted;
   PoolNeed pool;

@@ -240,11 +240,11 @@ std::string resolved_plan_json(const Plan& plan, const Resolved& resolved) {
   double seconds = 0;
   json.key("curves").open('[');
   for (const Variant& variant : resolved.variants) {
-    for (const ChosenPattern& mode : resolved.modes) {
-      const std::string reason = foreseen_obstacle(plan, mode, variant);
-      const std::size_t points = reason.empty() ? points_of(plan, resolved, mode, variant.ranks) : 0;
+    for (const ChosenPattern& chosen : resolved.patterns) {
+      const std::string reason = foreseen_obstacle(plan, chosen, variant);
+      const std::size_t points = reason.empty() ? points_of(plan, resolved, chosen, variant.ranks) : 0;
       seconds += reason.empty() ? launch_budget_s(plan) : 0;
-      json.open('{').field("variant", variant.name).field("pattern", mode.name).field("ranks", variant.ranks);
+      json.open('{').field("variant", variant.name).field("pattern", chosen.name).field("ranks", variant.ranks);
       json.field("points", points).key("reason");
       reason.empty() ? json.null() : json.value(reason);
       json.close('}');

@@ -37,10 +37,12 @@ Session::Session(SessionSetting setting)
 
 double Session::at_s() const { return static_cast<double>(now_ns() - started_ns_) * 1e-9; }
 
-const Mode& Session::mode_of(const Curve& curve) const { return set_.resolved->modes[curve.setting.pattern]; }
+const ChosenPattern& Session::chosen_of(const Curve& curve) const {
+  return set_.resolved->patterns[curve.setting.pattern];
+}
 
 CurveName Session::name_of(const Curve& curve) const {
-  return {set_.plan->launch, &set_.resolved->variants[curve.setting.variant], &mode_of(curve)};
+  return {set_.plan->launch, &set_.resolved->variants[curve.setting.variant], &chosen_of(curve)};
 }
 
 // ------------------------------------------------------------------------------------------------ what is written
@@ -63,7 +65,7 @@ void Session::write_skipped(std::uint32_t variant, const std::string& pattern, s
   write(skipped_record(set_.plan->launch, set_.resolved->variants[variant].name, pattern, size_bytes, reason));
 }
 
-void Session::write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes,
+void Session::write_error(std::uint32_t variant, const ChosenPattern* pattern, std::uint64_t size_bytes,
                           const Failure& failure) {
   complain(failure.exit, variant, pattern != nullptr ? std::optional(size_bytes) : std::nullopt, failure.sentence);
   write(to_json({.launch = set_.plan->launch,
@@ -88,7 +90,7 @@ void Session::write_done(Sampler& sampler) {
       variants_[curve.setting.variant].lack = lost_in_every_sample;
       write(lost_record(name_of(curve), point));
     } else if (point.stop == Stop::budget && point.too_slow) {
-      write_skipped(curve.setting.variant, mode_of(curve).name, point.size_bytes,
+      write_skipped(curve.setting.variant, chosen_of(curve).name, point.size_bytes,
                     "one operation would take more than half of the time that a launch has for the curve; give more "
                     "--budget");
     }  // else the error or the interruption says why there is nothing
@@ -270,13 +272,13 @@ Outcome Session::visit(Sampler& sampler, const Visit& v) {
     if (report->unanimous != 0) {
       leave_out(sampler, v, report->sentence);
     } else {
-      write_skipped(command.variant, mode_of(curve).name, command.size_bytes, report->sentence);
+      write_skipped(command.variant, chosen_of(curve).name, command.size_bytes, report->sentence);
       give_up(sampler, v, true, 0);  // some ranks wait for messages that the others cannot send
     }
   } else if (report->status == verification_failed) {
     lose(sampler, v, {Exit::gate, report->sentence}, false);
   } else if (report->status == processors_changed) {
-    write_error(command.variant, &mode_of(curve), command.size_bytes, {Exit::failed, report->sentence});
+    write_error(command.variant, &chosen_of(curve), command.size_bytes, {Exit::failed, report->sentence});
     leave(sampler, command.variant);
   } else if (report->status != NP_OK) {
     lose(sampler, v, {Exit::failed, report->sentence}, workers->replaceable());
@@ -319,7 +321,7 @@ void Session::take(Sampler& sampler, const Visit& v, const Report& report, doubl
   const std::uint64_t size_bytes = curve.points[v.point].size_bytes;
   say_what_was_refused(v.curve, curve);
   const Opening& opening = variants_[curve.setting.variant].opening;
-  const Samples samples = take_samples(mode_of(curve),
+  const Samples samples = take_samples(chosen_of(curve),
                                        {.nranks = opening.nranks,
                                         .size_bytes = size_bytes,
                                         .samples = v.samples,
@@ -370,7 +372,7 @@ void Session::leave_out(Sampler& sampler, const Visit& v, const std::string& why
       std::any_of(curve.points.begin(), curve.points.end(), [](const Point& one) { return one.round_ns > 0; });
   sampler.forget(v);
   if (!measured && refused_.erase(v.curve) != 0) {
-    write_skipped(curve.setting.variant, mode_of(curve).name, std::nullopt, why);
+    write_skipped(curve.setting.variant, chosen_of(curve).name, std::nullopt, why);
     sampler.give_up(v.curve, Stop::error);
     return;
   }
@@ -382,7 +384,7 @@ void Session::leave_out(Sampler& sampler, const Visit& v, const std::string& why
 void Session::say_what_was_refused(std::size_t curve, const Curve& of) {
   const auto one = refused_.extract(curve);
   if (one.empty()) return;
-  write_skipped(of.setting.variant, mode_of(of).name, one.mapped().first, one.mapped().second);
+  write_skipped(of.setting.variant, chosen_of(of).name, one.mapped().first, one.mapped().second);
 }
 
 // Messages may still be in flight: nothing more can be believed of what is open now, and nothing of this curve from
@@ -422,15 +424,15 @@ void Session::leave(Sampler& sampler, std::uint32_t variant) {
 void Session::lose(Sampler& sampler, const Visit& v, const Failure& failure, bool again) {
   const Curve& curve = sampler.curves()[v.curve];
   const std::uint64_t size_bytes = curve.points[v.point].size_bytes;
-  write_error(curve.setting.variant, &mode_of(curve), size_bytes, failure);
+  write_error(curve.setting.variant, &chosen_of(curve), size_bytes, failure);
   give_up(sampler, v, again, size_bytes);
 }
 
 void Session::note_verified(std::size_t curve, const Curve& of, const Point& point) {
   const Opening& opening = variants_[of.setting.variant].opening;
-  const Mode& mode = mode_of(of);
+  const ChosenPattern& chosen = chosen_of(of);
   const bool moves = opening.limits.idle == 0 && point.size_bytes > 0 &&
-                     !mode.pattern->sizeless(mode.part(0, opening.nranks, point.size_bytes));
+                     !chosen.pattern->sizeless(chosen.part(0, opening.nranks, point.size_bytes));
   if (!set_.plan->verify || !moves || point.verified_bytes != 0) return;
   std::uint64_t& smallest = unverified_.try_emplace(curve, point.size_bytes).first->second;
   smallest = std::min(smallest, point.size_bytes);
@@ -441,8 +443,8 @@ void Session::say_what_was_not_verified(const Sampler& sampler) {
     const Curve& curve = sampler.curves()[c];
     const bool delivers = variants_[curve.setting.variant].opening.limits.delivers != 0;
     const char* const why = delivers ? "none of its bytes could be checked" : "its bytes arrive nowhere";
-    write_error(curve.setting.variant, &mode_of(curve), size_bytes,
-                unavailable("not verified: " + std::string(why) + " (" + mode_of(curve).name + ")"));
+    write_error(curve.setting.variant, &chosen_of(curve), size_bytes,
+                unavailable("not verified: " + std::string(why) + " (" + chosen_of(curve).name + ")"));
   }
 }
 

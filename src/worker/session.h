@@ -58,7 +58,8 @@ class Session {
   void write_skipped(std::uint32_t variant, const std::string& pattern, std::optional<std::uint64_t> size_bytes,
                      const std::string& reason);
   // pattern nullptr: of the whole variant.
-  void write_error(std::uint32_t variant, const Mode* pattern, std::uint64_t size_bytes, const Failure& failure);
+  void write_error(std::uint32_t variant, const ChosenPattern* pattern, std::uint64_t size_bytes,
+                   const Failure& failure);
   bool open(std::uint32_t variant);
   Outcome open_variants();
   std::vector<CurveSetting> curve_settings();
@@ -84,7 +85,7 @@ class Session {
   void say_that_nothing_was_measured();
   Exit end(const Sampler& sampler, const MemoryUse& memory);
   [[nodiscard]] double at_s() const;  // since the session began
-  [[nodiscard]] const Mode& mode_of(const Curve& curve) const;
+  [[nodiscard]] const ChosenPattern& chosen_of(const Curve& curve) const;
   [[nodiscard]] CurveName name_of(const Curve& curve) const;
 
   SessionSetting set_;

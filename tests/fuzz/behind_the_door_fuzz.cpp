@@ -224,7 +224,7 @@ Command random_command(Random& random, const Planned& p) {
   if (random.one_in(2)) c.verb = Verb::visit;
   if (c.verb == Verb::yardstick && !random.one_in(1000)) c.verb = Verb::visit;  // it copies megabytes
   c.variant = 0;
-  c.pattern = static_cast<std::uint32_t>(random.below(p.resolved.modes.size()));
+  c.pattern = static_cast<std::uint32_t>(random.below(p.resolved.patterns.size()));
   c.size_bytes = random.any(sizes);
   c.samples = 1 + random.below(20);
   c.rounds = 1 + random.below(20);
@@ -369,16 +369,16 @@ class Conductor {
     }
     allocated_bytes = 0;
     const Curve& curve = sampler_->curves()[visit->curve];
-    const Mode& mode = planned_.resolved.modes[curve.setting.pattern];
+    const ChosenPattern& chosen = planned_.resolved.patterns[curve.setting.pattern];
     Command c{.verb = Verb::visit, .pattern = curve.setting.pattern};
     c.size_bytes = curve.points[visit->point].size_bytes;
     c.samples = visit->samples;
     c.rounds = visit->rounds;
     c.deadline_ns = 1'000'000'000;
-    script_.say(report(random, mode, c));
+    script_.say(report(random, chosen, c));
     Report own;
     Gathered gathered;
-    const Visited visited{mode, *planned_.resolved.variants[0].module};
+    const Visited visited{chosen, *planned_.resolved.variants[0].module};
     const Result<Report> joined = collect(script_, c, visited, {0, 1}, &own, gathered);
     if (!joined) {
       require(!joined.failure().sentence.empty(), "a report was refused without a sentence");
@@ -387,7 +387,7 @@ class Conductor {
       require(std::memchr(joined->sentence, 0, sizeof joined->sentence) != nullptr, "a sentence has no end");
       for (const char one : std::string_view(joined->sentence)) require(one >= ' ' || one < 0, "a control character");
       ++reached.reports;
-      if (joined->status == NP_OK) use(*visit, mode, c, gathered, random);
+      if (joined->status == NP_OK) use(*visit, chosen, c, gathered, random);
     }
     require(allocated_bytes <= most_allocated, "a report made a client allocate more than its limit");
   }
@@ -395,23 +395,23 @@ class Conductor {
  private:
   void begin(const Planned& p) {
     std::vector<CurveSetting> curves;
-    for (std::uint32_t m = 0; m < p.resolved.modes.size(); ++m) {
-      const Mode& mode = p.resolved.modes[m];
-      if (!skip_reason(mode, p.resolved.variants[0]).empty()) continue;
+    for (std::uint32_t m = 0; m < p.resolved.patterns.size(); ++m) {
+      const ChosenPattern& chosen = p.resolved.patterns[m];
+      if (!skip_reason(chosen, p.resolved.variants[0]).empty()) continue;
       CurveSetting curve;
       curve.pattern = m;
-      curve.operations_per_round = mode.pattern->operations(mode.part(0, 2, 8));
-      curve.single_rounds = mode.pattern->single_rounds;
+      curve.operations_per_round = chosen.pattern->operations(chosen.part(0, 2, 8));
+      curve.single_rounds = chosen.pattern->single_rounds;
       curve.sizes.assign(sizes.begin(), sizes.end());
       for (const std::uint64_t size : sizes) {
-        curve.most_rounds_of_sample.push_back(mode.pattern->most_rounds(mode.part(0, 2, size)));
+        curve.most_rounds_of_sample.push_back(chosen.pattern->most_rounds(chosen.part(0, 2, size)));
       }
       curves.push_back(std::move(curve));
     }
     sampler_.emplace(SamplerSetting{.budget_s = 0.01}, std::move(curves));
   }
 
-  std::string report(Random& random, const Mode& mode, const Command& c) {
+  std::string report(Random& random, const ChosenPattern& chosen, const Command& c) {
     Report r;
     r.counters = counters.size();
     r.losses = random.one_in(3) ? static_cast<std::uint32_t>(c.samples) : 0;
@@ -424,8 +424,8 @@ class Conductor {
     std::string said;
     append(said, r);
     const bool wild = random.one_in(4);  // else such that the sampler goes on
-    const std::uint64_t numbers =
-        notes_of(*mode.pattern, mode.part(1, 2, c.size_bytes), c.samples, c.rounds) + counters.size() + r.losses % 4096;
+    const std::uint64_t numbers = notes_of(*chosen.pattern, chosen.part(1, 2, c.size_bytes), c.samples, c.rounds) +
+                                  counters.size() + r.losses % 4096;
     std::int64_t clock = 1'000'000;
     for (std::uint64_t i = 0; i < numbers; ++i) {
       clock += static_cast<std::int64_t>(random.below(100'000));
@@ -436,12 +436,12 @@ class Conductor {
     return said;
   }
 
-  void use(const Visit& visit, const Mode& mode, const Command& c, Gathered& gathered, Random& random) {
+  void use(const Visit& visit, const ChosenPattern& chosen, const Command& c, Gathered& gathered, Random& random) {
     // The notes of this side are honest: a clock that goes on.
     std::int64_t clock = 5'000'000;
     for (std::int64_t& note : gathered.notes[0]) note = clock += 1 + static_cast<std::int64_t>(random.below(100'000));
     gathered.counters[0] = {1, 1};
-    const Samples samples = take_samples(mode,
+    const Samples samples = take_samples(chosen,
                                          {.nranks = 2,
                                           .size_bytes = c.size_bytes,
                                           .samples = c.samples,
@@ -449,7 +449,7 @@ class Conductor {
                                           .calibrating = visit.pass < 0},
                                          gathered);
     const std::size_t dropped = sampler_->report(visit, samples.ns, 1e-5, 0, 0, samples.beside, samples.span_ns);
-    const CurveName name{0, planned_.resolved.variants.data(), &mode};
+    const CurveName name{0, planned_.resolved.variants.data(), &chosen};
     const std::string sample = sample_record(name, {.size_bytes = c.size_bytes, .dropped = dropped}, samples);
     require(sample.find('\n') == std::string::npos && rewritten_object(sample) == sample,
             "a sample is not a line of JSON");
@@ -463,7 +463,8 @@ class Conductor {
       const Curve& done = sampler_->curves()[of];
       Opening opening;
       opening.nranks = 2;
-      const CurveName done_name{0, planned_.resolved.variants.data(), &planned_.resolved.modes[done.setting.pattern]};
+      const CurveName done_name{0, planned_.resolved.variants.data(),
+                                &planned_.resolved.patterns[done.setting.pattern]};
       const std::string point = point_record(done_name, done.setting, opening, done.points[p], blocks);
       require(rewritten_object(point) == point, "a point is not a line of JSON");
       ++reached.points;

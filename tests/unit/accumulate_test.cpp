@@ -83,20 +83,20 @@ Layer layer_that_adds_all_at_once() {
   return layer;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // Rank 0 of two, with what it reads and fetches, and the memory of rank 1.
 struct Two {
   Two(const std::string& text, const Adding& does, std::size_t bytes, Layer over = layer_that_adds())
       : layer(std::move(over)),
-        mode(mode_of(text)),
+        chosen(chosen_of(text)),
         seen(does),
-        stage{mode.part(0, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
-    const std::size_t stride = mode.pattern->place_bytes(stage);
+        stage{chosen.part(0, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
+    const std::size_t stride = chosen.pattern->place_bytes(stage);
     EXPECT_LE(stride * places, sizeof out);
     stage.outgoing = Slots(bytes_of(out), stride, places);
     stage.incoming = Slots(bytes_of(in), stride, places);
@@ -104,28 +104,28 @@ struct Two {
     stage.near_in = bytes_of(in);
     stage.far_in = &region;
     stage.message = message;
-    const Part other = mode.part(1, 2, bytes);
+    const Part other = chosen.part(1, 2, bytes);
     std::array<double, doubles> not_sent{};
     for (std::uint32_t i = 0; i < places; ++i) {
       char* const far = bytes_of(theirs) + i * stride;
-      mode.pattern->fill(other, seed, i, bytes_of(not_sent), far);
-      mode.pattern->fill(stage, seed, i, stage.outgoing.at(i), stage.incoming.at(i));
+      chosen.pattern->fill(other, seed, i, bytes_of(not_sent), far);
+      chosen.pattern->fill(stage, seed, i, stage.outgoing.at(i), stage.incoming.at(i));
     }
   }
   Two(const Two&) = delete;
   Two& operator=(const Two&) = delete;
   ~Two() = default;
 
-  np_status run() { return mode.pattern->run(stage, 2, 2, notes.data()); }
+  np_status run() { return chosen.pattern->run(stage, 2, 2, notes.data()); }
 
   // Of the first place that is wrong, on either rank; "": none is.
   [[nodiscard]] std::string verdict() {
-    const Part other = mode.part(1, 2, stage.size_bytes);
-    const std::size_t stride = mode.pattern->place_bytes(stage);
+    const Part other = chosen.part(1, 2, stage.size_bytes);
+    const std::size_t stride = chosen.pattern->place_bytes(stage);
     for (std::uint32_t i = 0; i < places; ++i) {
-      std::string wrong = mode.pattern->check(stage, seed, i, stage.incoming.at(i));
+      std::string wrong = chosen.pattern->check(stage, seed, i, stage.incoming.at(i));
       if (!wrong.empty()) return "origin " + wrong;
-      wrong = mode.pattern->check(other, seed, i, bytes_of(theirs) + i * stride);
+      wrong = chosen.pattern->check(other, seed, i, bytes_of(theirs) + i * stride);
       if (!wrong.empty()) return "target " + wrong;
     }
     return "";
@@ -134,7 +134,7 @@ struct Two {
   static char* bytes_of(std::array<double, doubles>& some) { return reinterpret_cast<char*>(some.data()); }
 
   Layer layer;
-  Mode mode;
+  ChosenPattern chosen;
   Adding seen;
   Stage stage;
   std::array<double, doubles> out{}, in{}, theirs{};
@@ -221,8 +221,8 @@ TEST(Accumulate, AddsNothingWhereTheSettingsAllowNone) {
 TEST(Accumulate, FetchesOnlyOverALayerThatCanAndFromAnotherRank) {
   Layer layer = layer_that_adds();
   const auto why = [&](const std::string& text, int nranks) {
-    const Mode mode = mode_of(text);
-    return mode.pattern->unfit(mode.part(0, nranks, 8), layer);
+    const ChosenPattern chosen = chosen_of(text);
+    return chosen.pattern->unfit(chosen.part(0, nranks, 8), layer);
   };
   EXPECT_EQ(why("accumulate:fetch=yes", 2), "");
   EXPECT_EQ(why("accumulate:fetch=yes", 1),

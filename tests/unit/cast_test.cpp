@@ -40,10 +40,10 @@ Layer talking() {
   return layer;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 using Calls = std::vector<std::string>;
@@ -59,7 +59,7 @@ struct Ran {
 // One rank of three, with two samples of two rounds, of which one more comes before them.
 Ran run(const std::string& text, int rank, const Calls& losing = {}, bool lossy = true) {
   constexpr int nranks = 3;
-  const Mode mode = mode_of(text);
+  const ChosenPattern chosen = chosen_of(text);
   const Layer layer = talking();
   np_endpoint endpoint;
   endpoint.losing = losing;
@@ -69,14 +69,14 @@ Ran run(const std::string& text, int rank, const Calls& losing = {}, bool lossy 
   std::vector<const char*> places;
   Ran ran;
   ran.lost.assign(2, 0);
-  Stage stage{mode.part(rank, nranks, 8), layer, &endpoint};
+  Stage stage{chosen.part(rank, nranks, 8), layer, &endpoint};
   stage.outgoing = Slots(out.data(), 16, 64);
   stage.incoming = Slots(in.data(), 16, 64);
   stage.token_out = stage.token_in = token.data();
   if (lossy) stage.lost = ran.lost.data();
   stage.lost_places = &places;
   std::array<std::int64_t, 3> stamps{};
-  ran.status = mode.pattern->run(stage, 2, 2, stamps.data());
+  ran.status = chosen.pattern->run(stage, 2, 2, stamps.data());
   ran.calls = endpoint.calls;
   ran.lost_beside = stage.lost_beside;
   ran.lost_places = places.size();
@@ -127,25 +127,25 @@ TEST(Cast, FailsWhereALayerLosesMessagesThatPromisedNotTo) {
 }
 
 TEST(Cast, CountsTheBytesOfAllReceivers) {
-  const Mode mode = mode_of("cast:in_flight=4");
-  const Part root = mode.part(0, 5, 8);
-  const Part other = mode.part(3, 5, 8);
-  EXPECT_EQ(mode.pattern->messages_per_operation(root), 4U);
-  EXPECT_EQ(mode.pattern->operations(root), 4U);
-  EXPECT_EQ(std::make_pair(mode.pattern->departures(root), mode.pattern->arrivals(root)), std::make_pair(4U, 0U));
-  EXPECT_EQ(std::make_pair(mode.pattern->departures(other), mode.pattern->arrivals(other)), std::make_pair(0U, 4U));
-  const Origin ninth = mode.pattern->origin(other, 8);
+  const ChosenPattern chosen = chosen_of("cast:in_flight=4");
+  const Part root = chosen.part(0, 5, 8);
+  const Part other = chosen.part(3, 5, 8);
+  EXPECT_EQ(chosen.pattern->messages_per_operation(root), 4U);
+  EXPECT_EQ(chosen.pattern->operations(root), 4U);
+  EXPECT_EQ(std::make_pair(chosen.pattern->departures(root), chosen.pattern->arrivals(root)), std::make_pair(4U, 0U));
+  EXPECT_EQ(std::make_pair(chosen.pattern->departures(other), chosen.pattern->arrivals(other)), std::make_pair(0U, 4U));
+  const Origin ninth = chosen.pattern->origin(other, 8);
   EXPECT_EQ(std::make_pair(ninth.rank, ninth.message), std::make_pair(0, std::uint64_t{8}))
       << "all receive the same messages";
 }
 
 TEST(Cast, NeedsALayerThatCasts) {
   Layer layer = talking();
-  const Mode mode = mode_of("cast");
-  const Mode sends = mode_of("cast:by=sends");
-  EXPECT_EQ(mode.pattern->unfit(mode.part(0, 3, 8), layer), "");
+  const ChosenPattern chosen = chosen_of("cast");
+  const ChosenPattern sends = chosen_of("cast:by=sends");
+  EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 3, 8), layer), "");
   layer.cast = nullptr;
-  EXPECT_EQ(mode.pattern->unfit(mode.part(0, 3, 8), layer),
+  EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 3, 8), layer),
             "needs cast and recv_cast, which module talking lacks; by=sends needs neither");
   EXPECT_EQ(sends.pattern->unfit(sends.part(0, 3, 8), layer), "");
 }

@@ -88,7 +88,7 @@ std::string foreseen(const std::string& text) {
   const Result<Plan> plan = parse_plan(head + text);
   const Result<Resolved> resolved = plan ? resolve(*plan, registry()) : plan.failure();
   EXPECT_TRUE(resolved) << resolved.failure().sentence;
-  return resolved ? foreseen_obstacle(*plan, resolved->modes.at(0), resolved->variants.at(0)) : "";
+  return resolved ? foreseen_obstacle(*plan, resolved->patterns.at(0), resolved->variants.at(0)) : "";
 }
 
 TEST(Checks, ForeseeThatAModuleCannotBeUsedHere) {

@@ -20,35 +20,35 @@ namespace {
 
 constexpr std::uint64_t seed = 11;
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // The places of all ranks for one operation.
 struct Ranks {
-  Mode mode;
+  ChosenPattern chosen;
   int nranks;
   std::uint64_t size_bytes;
   std::vector<std::vector<char>> out, in;
 
   Ranks(const std::string& text, int count, std::uint64_t bytes)
-      : mode(mode_of(text)), nranks(count), size_bytes(bytes) {
+      : chosen(chosen_of(text)), nranks(count), size_bytes(bytes) {
     for (int rank = 0; rank < nranks; ++rank) {
       const Part here = part(rank);
-      out.emplace_back(mode.pattern->place_bytes(here));
-      in.emplace_back(mode.pattern->place_bytes(here));
-      mode.pattern->fill(here, seed, 0, out.back().data(), in.back().data());
+      out.emplace_back(chosen.pattern->place_bytes(here));
+      in.emplace_back(chosen.pattern->place_bytes(here));
+      chosen.pattern->fill(here, seed, 0, out.back().data(), in.back().data());
     }
   }
-  [[nodiscard]] Part part(int rank) const { return mode.part(rank, nranks, size_bytes); }
+  [[nodiscard]] Part part(int rank) const { return chosen.part(rank, nranks, size_bytes); }
   char* source(int rank, std::uint64_t at) { return &out[static_cast<std::size_t>(rank)][at]; }
   char* target(int rank, std::uint64_t at) { return &in[static_cast<std::size_t>(rank)][at]; }
   // Of the first rank that is not content.
   [[nodiscard]] std::string fault() const {
     for (int rank = 0; rank < nranks; ++rank) {
-      std::string what = mode.pattern->check(part(rank), seed, 0, in[static_cast<std::size_t>(rank)].data());
+      std::string what = chosen.pattern->check(part(rank), seed, 0, in[static_cast<std::size_t>(rank)].data());
       if (!what.empty()) return "rank " + std::to_string(rank) + ": " + what;
     }
     return {};
@@ -143,8 +143,8 @@ TEST(NeighboursWithCounts, EachGetsAsManyBytesAsItsNeighbourHas) {
 
 TEST(NeighbourGraph, HasTwoNeighboursUnlessADegreeSaysMore) {
   const auto degree = [](const std::string& text, int nranks) {
-    const Mode mode = mode_of(text);
-    return patterns::collectives::degree_of_graph(mode.part(0, nranks, 8));
+    const ChosenPattern chosen = chosen_of(text);
+    return patterns::collectives::degree_of_graph(chosen.part(0, nranks, 8));
   };
   const std::string graph = "collective:what=neighbor_allgather,topology=graph";
   EXPECT_EQ(degree(graph, 2), 1);
@@ -159,8 +159,8 @@ TEST(NeighbourGraph, IsRefusedWhereItWouldNotBeInForce) {
   Layer layer;
   layer.name = "some";
   const auto reason = [&](const std::string& text, int nranks) {
-    const Mode mode = mode_of(text);
-    return mode.pattern->unfit(mode.part(0, nranks, 0), layer);
+    const ChosenPattern chosen = chosen_of(text);
+    return chosen.pattern->unfit(chosen.part(0, nranks, 0), layer);
   };
   const std::string of_neighbours = "collective:what=neighbor_alltoall,";
   EXPECT_EQ(reason(of_neighbours + "topology=graph,degree=3", 4), "");
@@ -192,7 +192,7 @@ TEST(AllToAllStrided, ElementsLieApartAndNothingIsWrittenBetweenThem) {
     for (const std::uint64_t stride : {1, 2, 5}) {
       const std::string text = "collective:what=alltoalls,stride=" + std::to_string(stride) + type;
       Ranks ranks(text, 3, 24);
-      EXPECT_EQ(ranks.mode.pattern->unit_bytes(ranks.part(0)), element) << text;
+      EXPECT_EQ(ranks.chosen.pattern->unit_bytes(ranks.part(0)), element) << text;
       EXPECT_EQ(ranks.out[0].size(), 3 * 24 * stride) << text;
       all_to_all_apart(ranks, element, stride);
       EXPECT_EQ(ranks.fault(), "") << text;
@@ -210,8 +210,8 @@ TEST(AllToAllStrided, IsRefusedWhereItWouldNotBeInForce) {
   Layer layer;
   layer.name = "some";
   const auto reason = [&](const std::string& text) {
-    const Mode mode = mode_of(text);
-    return mode.pattern->unfit(mode.part(0, 3, 0), layer);
+    const ChosenPattern chosen = chosen_of(text);
+    return chosen.pattern->unfit(chosen.part(0, 3, 0), layer);
   };
   EXPECT_EQ(reason("collective:what=alltoalls,datatype=int32,stride=3"), "");
   EXPECT_EQ(reason("collective:what=alltoall,stride=3"), "moves contiguous bytes: stride is for alltoalls");
@@ -258,8 +258,8 @@ TEST(BitwiseReductions, AreOfWholeNumbers) {
   Layer layer;
   layer.name = "some";
   for (const char* text : {"collective:reduction=xor", "collective:datatype=float,reduction=and"}) {
-    const Mode mode = mode_of(text);
-    EXPECT_EQ(mode.pattern->unfit(mode.part(0, 3, 0), layer),
+    const ChosenPattern chosen = chosen_of(text);
+    EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 3, 0), layer),
               "has a bitwise reduction: choose datatype=int64 or datatype=int32");
   }
 }

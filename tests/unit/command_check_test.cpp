@@ -206,7 +206,7 @@ TEST(CommandCheck, RefusesPatternsThatNeedEveryMessageWhereSomeMayBeLost) {
   rank.open.limits.lossy = 1;
   Command command = visit();
   command.pattern = 1;
-  const Mode& burst = rank.setting.resolved->modes[1];
+  const ChosenPattern& burst = rank.setting.resolved->patterns[1];
   EXPECT_EQ(rank.refusal(command).empty(), burst.pattern->loss != Loss::refused);
 }
 

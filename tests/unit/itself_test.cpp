@@ -40,9 +40,9 @@ Layer layer_to_itself() {
 }
 
 const Pattern& itself() {
-  static const Result<Mode> mode = parse_mode("itself");
-  EXPECT_TRUE(mode);
-  return *mode->pattern;
+  static const Result<ChosenPattern> chosen = parse_pattern("itself");
+  EXPECT_TRUE(chosen);
+  return *chosen->pattern;
 }
 
 TEST(Itself, EachMessageIsReceivedByTheRankThatSendsIt) {

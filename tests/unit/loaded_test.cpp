@@ -21,19 +21,19 @@ struct Sample {
 using Noted = std::vector<std::int64_t>;
 
 Sample evaluated(const std::vector<Noted>& noted, std::uint64_t rounds) {
-  const Result<Mode> mode = parse_mode("loaded", {});
-  EXPECT_TRUE(mode);
+  const Result<ChosenPattern> chosen = parse_pattern("loaded", {});
+  EXPECT_TRUE(chosen);
   const int ranks = static_cast<int>(noted.size());
-  const Part part = mode->part(0, ranks, 8);
+  const Part part = chosen->part(0, ranks, 8);
   std::vector<std::span<const std::int64_t>> of;
   for (const Noted& own : noted) {
-    EXPECT_EQ(mode->pattern->notes(part, rounds), own.size());
+    EXPECT_EQ(chosen->pattern->notes(part, rounds), own.size());
     of.emplace_back(own);
   }
   Sample sample;
   sample.reading.measures = sample.measures;
-  mode->pattern->evaluate(part, rounds, of, sample.reading);
-  sample.reading.ns /= static_cast<double>(rounds) * mode->pattern->operations(part);
+  chosen->pattern->evaluate(part, rounds, of, sample.reading);
+  sample.reading.ns /= static_cast<double>(rounds) * chosen->pattern->operations(part);
   return sample;
 }
 
@@ -63,9 +63,9 @@ TEST(Loaded, HasNothingToSlowDownWithoutLoad) {
 
 TEST(Loaded, RefusesALoadThatIsNone) {
   for (const char* wrong : {"loaded:load=101", "loaded:load=-1", "loaded:work=disk", "loaded:side=middle"}) {
-    const Result<Mode> mode = parse_mode(wrong, {});
-    ASSERT_FALSE(mode) << wrong;
-    EXPECT_EQ(mode.failure().exit, Exit::usage);
+    const Result<ChosenPattern> chosen = parse_pattern(wrong, {});
+    ASSERT_FALSE(chosen) << wrong;
+    EXPECT_EQ(chosen.failure().exit, Exit::usage);
   }
 }
 

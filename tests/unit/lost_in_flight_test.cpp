@@ -68,8 +68,8 @@ struct Ran {
 
 // One rank, with two samples of two rounds; one more comes before them.
 Ran run(const std::string& text, int rank, int nranks, const std::string& losing = "", bool lossy = true) {
-  const Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
+  const Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
   const Layer layer = in_flight();
   Called called;
   called.losing = losing;
@@ -81,7 +81,7 @@ Ran run(const std::string& text, int rank, int nranks, const std::string& losing
   const int aborted = 0;
   Ran ran;
   ran.lost.assign(2, 0);
-  Stage stage{mode->part(rank, nranks, 8), layer, &endpoint};
+  Stage stage{chosen->part(rank, nranks, 8), layer, &endpoint};
   stage.outgoing = Slots(out.data(), 16, 64);
   stage.incoming = Slots(in.data(), 16, 64);
   stage.token_out = stage.token_in = token.data();
@@ -90,7 +90,7 @@ Ran run(const std::string& text, int rank, int nranks, const std::string& losing
   if (lossy) stage.lost = ran.lost.data();
   stage.lost_places = &ran.lost_places;
   std::array<std::int64_t, 32> notes{};
-  ran.status = mode->pattern->run(stage, 2, 2, notes.data());
+  ran.status = chosen->pattern->run(stage, 2, 2, notes.data());
   ran.calls = called.calls;
   ran.places = called.places;
   ran.lost_beside = stage.lost_beside;

@@ -206,13 +206,13 @@ TEST(PagesOfAVariant, AreSettingsOfEveryModule) {
 TEST(PagesOfAVariant, DoNotGoWithPagesThatAreMappedForEachMessage) {
   const auto why = [](const std::string& variant, const std::string& pattern) {
     Result<Variant> one = parse_variant(variant, registry());
-    const Result<ChosenPattern> mode = parse_pattern(pattern);
+    const Result<ChosenPattern> chosen = parse_pattern(pattern);
     Layer layer;
     layer.name = "some";
     layer.min_ranks = layer.max_ranks = 2;
     layer.send = [](np_endpoint*, int, const void*, std::size_t) { return NP_OK; };
     one->module = &layer;
-    return skip_reason(*mode, *one);
+    return skip_reason(*chosen, *one);
   };
   EXPECT_EQ(why("many_options:pages=huge", "pingpong"), "");
   EXPECT_EQ(why("many_options:pages=huge", "pingpong:buffers=cold"), "");

@@ -21,20 +21,20 @@ struct Batch {
 // offered: which rate; latencies: of a batch whose departures were planned at these distances.
 Batch evaluated(const std::string& offered, std::int64_t gap_ns, const std::vector<std::int64_t>& latencies,
                 std::int64_t late = 0, std::int64_t clock_error = 0) {
-  const Result<Mode> mode = parse_mode(offered, {});
-  EXPECT_TRUE(mode);
-  const Part part = mode->part(1, 2, 8);
+  const Result<ChosenPattern> chosen = parse_pattern(offered, {});
+  EXPECT_TRUE(chosen);
+  const Part part = chosen->part(1, 2, 8);
   const auto rounds = latencies.size();
   const auto planned = gap_ns * static_cast<std::int64_t>(rounds - 1);
   std::vector<std::int64_t> own = {late, clock_error, 12'345, planned};
   own.insert(own.end(), latencies.begin(), latencies.end());
-  EXPECT_EQ(mode->pattern->notes(part, rounds), own.size());
-  EXPECT_EQ(mode->pattern->clock_rank(2), 1) << "the receiver's";
+  EXPECT_EQ(chosen->pattern->notes(part, rounds), own.size());
+  EXPECT_EQ(chosen->pattern->clock_rank(2), 1) << "the receiver's";
   const std::array<std::span<const std::int64_t>, 2> of = {std::span<const std::int64_t>{}, own};
   Batch batch;
   batch.reading.measures = batch.measures;
   batch.reading.events = &batch.events;
-  mode->pattern->evaluate(part, rounds, of, batch.reading);
+  chosen->pattern->evaluate(part, rounds, of, batch.reading);
   return batch;
 }
 
@@ -75,12 +75,12 @@ TEST(Offered, CopesWithABatchOfOneMessage) {
 // So long that there is a median, so short that a size at a low rate does not take the time of all others.
 TEST(Offered, TakesBatchesThatLastNeitherTooLongNorTooShort) {
   for (const std::int64_t rate : {1, 2, 10, 100, 128, 1'000, 10'000, 1'000'000, 100'000'000}) {
-    const Result<Mode> mode = parse_mode("offered:rate=" + std::to_string(rate), {});
-    ASSERT_TRUE(mode);
+    const Result<ChosenPattern> chosen = parse_pattern("offered:rate=" + std::to_string(rate), {});
+    ASSERT_TRUE(chosen);
     for (const std::uint64_t size_bytes : {1ULL, 8ULL, 1ULL << 20U, 8ULL << 20U, 1ULL << 31U}) {
-      const Part part = mode->part(0, 2, size_bytes);
-      const std::uint64_t rounds = mode->pattern->fewest_rounds(part);
-      EXPECT_EQ(mode->pattern->most_rounds(part), rounds);
+      const Part part = chosen->part(0, 2, size_bytes);
+      const std::uint64_t rounds = chosen->pattern->fewest_rounds(part);
+      EXPECT_EQ(chosen->pattern->most_rounds(part), rounds);
       EXPECT_GE(rounds, rate >= 128 && size_bytes <= 1U << 20U ? 64U : 1U);
       EXPECT_LE(rounds, 4096U);
       EXPECT_TRUE(rounds == 1 || static_cast<double>(rounds) / static_cast<double>(rate) <= 0.5) << rate;
@@ -92,9 +92,9 @@ TEST(Offered, TakesBatchesThatLastNeitherTooLongNorTooShort) {
 TEST(Offered, RefusesARateThatIsNone) {
   for (const char* wrong :
        {"offered:rate=0", "offered:rate=-5", "offered:rate=100000001", "offered:rate=fast", "offered:arrivals=odd"}) {
-    const Result<Mode> mode = parse_mode(wrong, {});
-    ASSERT_FALSE(mode) << wrong;
-    EXPECT_EQ(mode.failure().exit, Exit::usage);
+    const Result<ChosenPattern> chosen = parse_pattern(wrong, {});
+    ASSERT_FALSE(chosen) << wrong;
+    EXPECT_EQ(chosen.failure().exit, Exit::usage);
   }
 }
 

@@ -85,24 +85,24 @@ Layer layer_with_all() {
   return layer;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // A process alone, with so many places of its messages in each direction.
 struct Alone {
   Alone(const std::string& text, const Layer& layer, std::size_t bytes, std::uint32_t places)
-      : mode(mode_of(text)), stage{mode.part(0, 1, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
-    const std::size_t stride = mode.pattern->place_bytes(stage);
+      : chosen(chosen_of(text)), stage{chosen.part(0, 1, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)} {
+    const std::size_t stride = chosen.pattern->place_bytes(stage);
     stage.outgoing = Slots(out.data(), stride, places);
     stage.incoming = Slots(in.data(), stride, places);
     regions[0].base = stage.near_in = in.data();
     regions[1].base = stage.near_out = out.data();
     stage.far_in = &regions[0];
     stage.far_out = &regions[1];
-    requests.resize(mode.pattern->requests(stage, 2));
+    requests.resize(chosen.pattern->requests(stage, 2));
     stage.requests = requests.data();
     stage.message = message;
   }
@@ -111,9 +111,9 @@ struct Alone {
   ~Alone() = default;
 
   // Two samples of two rounds, before which one more comes.
-  np_status run() { return mode.pattern->run(stage, 2, 2, notes.data()); }
+  np_status run() { return chosen.pattern->run(stage, 2, 2, notes.data()); }
 
-  Mode mode;
+  ChosenPattern chosen;
   Seen seen;
   Stage stage;
   std::array<char, half_bytes> out{}, in{};
@@ -193,8 +193,8 @@ TEST(PutThatWaits, IsRefusedOverALayerThatStartsNone) {
   layer.iput = nullptr;
   layer.iget = nullptr;
   const auto why = [&](const std::string& text) {
-    const Mode mode = mode_of(text);
-    return mode.pattern->unfit(mode.part(0, 2, 8), layer);
+    const ChosenPattern chosen = chosen_of(text);
+    return chosen.pattern->unfit(chosen.part(0, 2, 8), layer);
   };
   EXPECT_EQ(why("put:sync=wait"), "needs iput, which module own lacks: choose sync=flush or sync=fence");
   EXPECT_EQ(why("get:sync=wait"), "needs iget, which module own lacks: choose sync=flush or sync=fence");
@@ -220,11 +220,11 @@ std::string verdict(const std::string& text, const Seen& layer_does, std::size_t
   Alone one(text, layer, bytes, places);
   one.seen = layer_does;
   for (std::uint32_t i = 0; i < places; ++i) {
-    one.mode.pattern->fill(one.stage, seed, i, one.stage.outgoing.at(i), one.stage.incoming.at(i));
+    one.chosen.pattern->fill(one.stage, seed, i, one.stage.outgoing.at(i), one.stage.incoming.at(i));
   }
   EXPECT_EQ(one.run(), NP_OK);
   for (std::uint32_t i = 0; i < places; ++i) {
-    const std::string wrong = one.mode.pattern->check(one.stage, seed, i, one.stage.incoming.at(i));
+    const std::string wrong = one.chosen.pattern->check(one.stage, seed, i, one.stage.incoming.at(i));
     if (!wrong.empty()) return wrong;
   }
   return "";
@@ -248,20 +248,21 @@ TEST(Strided, FindsWhatALayerDoesWrong) {
 }
 
 TEST(Strided, LooksAtTheMemoryOfTheRankThatOnlyGives) {
-  const Mode mode = mode_of("strided:direction=get");
+  const ChosenPattern chosen = chosen_of("strided:direction=get");
   std::array<char, 32> out{}, in{};
-  const Part giver = mode.part(1, 2, 16);
-  mode.pattern->fill(giver, seed, 0, out.data(), in.data());
-  EXPECT_EQ(mode.pattern->check(giver, seed, 0, in.data()), "");
+  const Part giver = chosen.part(1, 2, 16);
+  chosen.pattern->fill(giver, seed, 0, out.data(), in.data());
+  EXPECT_EQ(chosen.pattern->check(giver, seed, 0, in.data()), "");
   in[9] ^= 1;
-  EXPECT_EQ(mode.pattern->check(giver, seed, 0, in.data()), "changed the memory of a rank that only gives, at byte 9");
+  EXPECT_EQ(chosen.pattern->check(giver, seed, 0, in.data()),
+            "changed the memory of a rank that only gives, at byte 9");
 }
 
 TEST(Strided, NeedsBlocksThatDoNotOverlapAndTheOperationOfItsDirection) {
   Layer layer = layer_with_all();
   const auto why = [&](const std::string& text) {
-    const Mode mode = mode_of(text);
-    return mode.pattern->unfit(mode.part(0, 2, 8), layer);
+    const ChosenPattern chosen = chosen_of(text);
+    return chosen.pattern->unfit(chosen.part(0, 2, 8), layer);
   };
   EXPECT_EQ(why("strided:stride=7"),
             "has blocks of 8 bytes that begin every 7, so that they lie on each other: choose a larger stride");
@@ -269,14 +270,15 @@ TEST(Strided, NeedsBlocksThatDoNotOverlapAndTheOperationOfItsDirection) {
   layer.get_strided = nullptr;
   EXPECT_EQ(why("strided:direction=get"), "needs get_strided, which module own lacks");
   EXPECT_EQ(why("strided"), "");
-  const Pattern& pattern = *mode_of("strided").pattern;
+  const Pattern& pattern = *chosen_of("strided").pattern;
   EXPECT_EQ(pattern.missing(layer, 1), nullptr);
   layer.put_strided = nullptr;
   EXPECT_STREQ(pattern.missing(layer, 1), "put_strided and get_strided");
 }
 
 TEST(Strided, ReachesWhereItsDirectionGoes) {
-  const Mode into = mode_of("strided"), out_of = mode_of("strided:direction=get"), none = mode_of("pingpong");
+  const ChosenPattern into = chosen_of("strided"), out_of = chosen_of("strided:direction=get"),
+                      none = chosen_of("pingpong");
   EXPECT_EQ(into.pattern->reach(into.part(0, 2, 8)), NP_REACH_PUT);
   EXPECT_EQ(out_of.pattern->reach(out_of.part(0, 2, 8)), NP_REACH_GET);
   EXPECT_TRUE(into.reaches());

@@ -22,13 +22,13 @@ struct Outcome {
 // by_rank: the notes of each rank of one sample.
 Outcome evaluated(const std::string& text, std::uint64_t rounds,
                   const std::vector<std::vector<std::int64_t>>& by_rank) {
-  const Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << mode.failure().sentence;
-  const Pattern& pattern = *mode->pattern;
-  const Part part = mode->part(0, static_cast<int>(by_rank.size()), 8);
+  const Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << chosen.failure().sentence;
+  const Pattern& pattern = *chosen->pattern;
+  const Part part = chosen->part(0, static_cast<int>(by_rank.size()), 8);
   std::vector<std::span<const std::int64_t>> notes;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    const Part own = mode->part(static_cast<int>(rank), part.nranks, 8);
+    const Part own = chosen->part(static_cast<int>(rank), part.nranks, 8);
     EXPECT_EQ(by_rank[rank].size(), notes_of(pattern, own, 1, rounds)) << "rank " << rank;
     notes.emplace_back(by_rank[rank]);
   }
@@ -109,7 +109,7 @@ TEST(Overlap, CountsAsLengthenedWhatIsMoreThanPairsOfTheSameDiffer) {
 }
 
 TEST(Overlap, CountsTheExchangesOfItsSearch) {
-  const Result<Mode> model = parse_mode("overlap"), search = parse_mode("overlap:by=search");
+  const Result<ChosenPattern> model = parse_pattern("overlap"), search = parse_pattern("overlap:by=search");
   ASSERT_TRUE(model && search);
   const Pattern& p = *model->pattern;
   EXPECT_EQ(p.arrivals(model->part(1, 2, 8)), 2U);
@@ -141,51 +141,51 @@ TEST(Overhead, OfBothSidesHasTwoReadingsOfEachRoundTripTakenOff) {
 }
 
 TEST(Overhead, OfBothSidesIsAPingPong) {
-  const Result<Mode> mode = parse_mode("overhead:side=both");
-  ASSERT_TRUE(mode);
-  const Pattern& p = *mode->pattern;
+  const Result<ChosenPattern> chosen = parse_pattern("overhead:side=both");
+  ASSERT_TRUE(chosen);
+  const Pattern& p = *chosen->pattern;
   for (const int rank : {0, 1}) {
-    EXPECT_EQ(p.departures(mode->part(rank, 2, 8)), 1U);
-    EXPECT_EQ(p.arrivals(mode->part(rank, 2, 8)), 1U);
-    EXPECT_EQ(p.in_flight(mode->part(rank, 2, 8)), 1U);
+    EXPECT_EQ(p.departures(chosen->part(rank, 2, 8)), 1U);
+    EXPECT_EQ(p.arrivals(chosen->part(rank, 2, 8)), 1U);
+    EXPECT_EQ(p.in_flight(chosen->part(rank, 2, 8)), 1U);
   }
-  EXPECT_EQ(p.requests(mode->part(0, 2, 8), 16), 2U);
-  EXPECT_EQ(p.unfit(mode->part(0, 2, 8), Layer()), "");
-  const Result<Mode> wide = parse_mode("overhead:side=both,in_flight=4");
+  EXPECT_EQ(p.requests(chosen->part(0, 2, 8), 16), 2U);
+  EXPECT_EQ(p.unfit(chosen->part(0, 2, 8), Layer()), "");
+  const Result<ChosenPattern> wide = parse_pattern("overhead:side=both,in_flight=4");
   ASSERT_TRUE(wide);
   EXPECT_NE(p.unfit(wide->part(0, 2, 8), Layer()), "") << "it would not be obeyed";
 }
 
 TEST(Window, OfLocalCompletionSendsNoMoreThanMayPileUp) {
-  const Result<Mode> mode = parse_mode("window:completion=local"), acknowledged = parse_mode("window");
-  ASSERT_TRUE(mode && acknowledged);
-  const Pattern& p = *mode->pattern;
-  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1)), 4096U) << "65536 messages";
-  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 64 << 10)), 64U) << "64 MiB";
-  EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1 << 30)), 1U);
+  const Result<ChosenPattern> chosen = parse_pattern("window:completion=local"), acknowledged = parse_pattern("window");
+  ASSERT_TRUE(chosen && acknowledged);
+  const Pattern& p = *chosen->pattern;
+  EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 1)), 4096U) << "65536 messages";
+  EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 64 << 10)), 64U) << "64 MiB";
+  EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 1 << 30)), 1U);
   EXPECT_EQ(p.most_rounds(acknowledged->part(0, 2, 1)), 0U) << "no bound";
-  EXPECT_EQ(notes_of(p, mode->part(0, 2, 8), 3, 1), 6U) << "the clock stops between samples";
+  EXPECT_EQ(notes_of(p, chosen->part(0, 2, 8), 3, 1), 6U) << "the clock stops between samples";
   EXPECT_EQ(notes_of(p, acknowledged->part(0, 2, 8), 3, 1), 4U);
-  EXPECT_EQ(all_rounds(p, mode->part(0, 2, 8), 3, 5), 15U) << "all of its windows are timed";
-  const Result<Mode> both = parse_mode("window:completion=local,directions=both");
+  EXPECT_EQ(all_rounds(p, chosen->part(0, 2, 8), 3, 5), 15U) << "all of its windows are timed";
+  const Result<ChosenPattern> both = parse_pattern("window:completion=local,directions=both");
   ASSERT_TRUE(both);
-  EXPECT_EQ(p.unfit(mode->part(0, 2, 8), Layer()), "");
+  EXPECT_EQ(p.unfit(chosen->part(0, 2, 8), Layer()), "");
   EXPECT_NE(p.unfit(both->part(0, 2, 8), Layer()), "");
 }
 
 TEST(Overhead, SendsAndReceivesOnOppositeSides) {
   for (const std::string side : {"send", "recv"}) {
-    const Result<Mode> mode = parse_mode("overhead:side=" + side);
-    ASSERT_TRUE(mode);
-    const Pattern& p = *mode->pattern;
+    const Result<ChosenPattern> chosen = parse_pattern("overhead:side=" + side);
+    ASSERT_TRUE(chosen);
+    const Pattern& p = *chosen->pattern;
     for (const int rank : {0, 1, 2, 3}) {
       const bool sends = (rank < 2) == (side == "send");
-      EXPECT_EQ(p.departures(mode->part(rank, 4, 8)), sends ? 1U : 0U) << side << rank;
-      EXPECT_EQ(p.arrivals(mode->part(rank, 4, 8)), sends ? 0U : 1U) << side << rank;
+      EXPECT_EQ(p.departures(chosen->part(rank, 4, 8)), sends ? 1U : 0U) << side << rank;
+      EXPECT_EQ(p.arrivals(chosen->part(rank, 4, 8)), sends ? 0U : 1U) << side << rank;
     }
-    EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1)), 16U);
-    EXPECT_EQ(p.most_rounds(mode->part(0, 2, 16 << 20)), 4U) << "places of a batch fit into 64 MiB";
-    EXPECT_EQ(p.most_rounds(mode->part(0, 2, 1ULL << 30)), 1U);
+    EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 1)), 16U);
+    EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 16 << 20)), 4U) << "places of a batch fit into 64 MiB";
+    EXPECT_EQ(p.most_rounds(chosen->part(0, 2, 1ULL << 30)), 1U);
   }
 }
 
@@ -205,12 +205,12 @@ TEST(LogGP, BelowZeroIsNotHidden) {
 }
 
 TEST(LogGP, SendsWhatTheOtherSideReceives) {
-  const Result<Mode> mode = parse_mode("loggp:messages=7");
-  ASSERT_TRUE(mode);
-  const Pattern& p = *mode->pattern;
-  EXPECT_EQ(p.departures(mode->part(0, 2, 8)), p.arrivals(mode->part(1, 2, 8)));
-  EXPECT_EQ(p.arrivals(mode->part(0, 2, 8)), p.departures(mode->part(1, 2, 8)));
-  EXPECT_FALSE(parse_mode("loggp:messages=1")) << "one message has no gap";
+  const Result<ChosenPattern> chosen = parse_pattern("loggp:messages=7");
+  ASSERT_TRUE(chosen);
+  const Pattern& p = *chosen->pattern;
+  EXPECT_EQ(p.departures(chosen->part(0, 2, 8)), p.arrivals(chosen->part(1, 2, 8)));
+  EXPECT_EQ(p.arrivals(chosen->part(0, 2, 8)), p.departures(chosen->part(1, 2, 8)));
+  EXPECT_FALSE(parse_pattern("loggp:messages=1")) << "one message has no gap";
 }
 
 }  // namespace

@@ -66,15 +66,15 @@ np_status take_over(np_endpoint* e, int peer, void* data, size_t bytes) {
   return NP_OK;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // The pairs of each turn of the rounds that are not timed; the others are the same again.
 std::vector<std::set<std::pair<int, int>>> turns_of(const std::string& text, int nranks) {
-  const Mode mode = mode_of(text);
+  const ChosenPattern chosen = chosen_of(text);
   Layer module;
   module.send = hand_over;
   module.recv = take_over;
@@ -91,7 +91,7 @@ std::vector<std::set<std::pair<int, int>>> turns_of(const std::string& text, int
       np_endpoint endpoint{&hall, rank};
       const volatile int abort = 0;
       std::uint64_t progress = 0;
-      Stage stage{mode.part(rank, nranks, size_bytes), module, &endpoint};
+      Stage stage{chosen.part(rank, nranks, size_bytes), module, &endpoint};
       stage.outgoing = Slots(out.data(), out.size(), 1);
       stage.incoming = Slots(in.data(), in.size(), 1);
       stage.token_out = token_out.data();
@@ -99,8 +99,8 @@ std::vector<std::set<std::pair<int, int>>> turns_of(const std::string& text, int
       stage.oversubscribed = true;
       stage.progress = &progress;
       stage.abort = &abort;
-      std::vector<std::int64_t> notes(mode.pattern->notes(stage, 1));
-      if (mode.pattern->run(stage, 1, 1, notes.data()) != NP_OK) ++failures;
+      std::vector<std::int64_t> notes(chosen.pattern->notes(stage, 1));
+      if (chosen.pattern->run(stage, 1, 1, notes.data()) != NP_OK) ++failures;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -144,30 +144,30 @@ TEST_P(Tournament, OneAfterAnotherIsOnePairATime) {
 
 TEST_P(Tournament, CellsAreThePairsInOrder) {
   const int n = GetParam();
-  const Mode mode = mode_of("pairs:pairing=all");
-  const Part part = mode.part(0, n, 8);
+  const ChosenPattern chosen = chosen_of("pairs:pairing=all");
+  const Part part = chosen.part(0, n, 8);
   std::uint32_t i = 0;
   for (int low = 0; low < n; ++low) {
     for (int high = low + 1; high < n; ++high, ++i) {
-      const Cell cell = mode.pattern->cell(part, i);
+      const Cell cell = chosen.pattern->cell(part, i);
       EXPECT_EQ(std::make_pair(cell.rank, cell.peer), std::make_pair(low, high));
     }
   }
-  EXPECT_EQ(mode.pattern->cells(part), i);
+  EXPECT_EQ(chosen.pattern->cells(part), i);
 }
 
 TEST_P(Tournament, WhatArrivesIsWhatItsSenderSent) {
   const int n = GetParam();
-  const Mode mode = mode_of("pairs:pairing=all");
+  const ChosenPattern chosen = chosen_of("pairs:pairing=all");
   for (int rank = 0; rank < n; ++rank) {
-    const Part part = mode.part(rank, n, 8);
-    const std::uint32_t arrivals = mode.pattern->arrivals(part);
+    const Part part = chosen.part(rank, n, 8);
+    const std::uint32_t arrivals = chosen.pattern->arrivals(part);
     EXPECT_EQ(arrivals, static_cast<std::uint32_t>(n - 1));
     std::set<int> from;
     for (std::uint64_t i = 0; i < 3ULL * arrivals; ++i) {
-      const Origin origin = mode.pattern->origin(part, i);
+      const Origin origin = chosen.pattern->origin(part, i);
       from.insert(origin.rank);
-      const Origin back = mode.pattern->origin(mode.part(origin.rank, n, 8), origin.message);
+      const Origin back = chosen.pattern->origin(chosen.part(origin.rank, n, 8), origin.message);
       EXPECT_EQ(std::make_pair(back.rank, back.message), std::make_pair(rank, i));
     }
     EXPECT_EQ(from.size(), arrivals);
@@ -179,11 +179,11 @@ TEST(Pairs, HalvesCrossTheMiddleAndNeighboursDoNot) {
   EXPECT_EQ(turns_of("pairs", 6), (std::vector<Turn>{{{0, 3}, {1, 4}, {2, 5}}}));
   EXPECT_EQ(turns_of("pairs:pairing=neighbours", 6), (std::vector<Turn>{{{0, 1}, {2, 3}, {4, 5}}}));
   for (const char* text : {"pairs", "pairs:pairing=neighbours"}) {
-    const Mode mode = mode_of(text);
-    const Part part = mode.part(0, 6, 8);
+    const ChosenPattern chosen = chosen_of(text);
+    const Part part = chosen.part(0, 6, 8);
     const auto turns = turns_of(text, 6);
-    for (std::uint32_t i = 0; i < mode.pattern->cells(part); ++i) {
-      const Cell cell = mode.pattern->cell(part, i);
+    for (std::uint32_t i = 0; i < chosen.pattern->cells(part); ++i) {
+      const Cell cell = chosen.pattern->cell(part, i);
       EXPECT_TRUE(turns[0].contains({cell.rank, cell.peer})) << text << ": " << cell.rank << ", " << cell.peer;
     }
   }
@@ -192,21 +192,21 @@ TEST(Pairs, HalvesCrossTheMiddleAndNeighboursDoNot) {
 TEST(Pairs, OfMoreRanksThanARecordHasRoomForNotAllMeetAll) {
   Layer module;
   module.name = "some";
-  const Mode all = mode_of("pairs:pairing=all");
+  const ChosenPattern all = chosen_of("pairs:pairing=all");
   EXPECT_EQ(all.pattern->unfit(all.part(0, 1024, 8), module), "");
   EXPECT_EQ(all.pattern->unfit(all.part(0, 1025, 8), module),
             "takes at most 1024 ranks with pairing=all, there are 1025");
-  const Mode halves = mode_of("pairs");
+  const ChosenPattern halves = chosen_of("pairs");
   EXPECT_EQ(halves.pattern->unfit(halves.part(0, 10'000, 8), module), "");
 }
 
 TEST(Pairs, OfManyRanksTheFirstAndTheLastCellAreWhereTheyBelong) {
-  const Mode mode = mode_of("pairs:pairing=all");
-  const Part part = mode.part(0, 1024, 8);
+  const ChosenPattern chosen = chosen_of("pairs:pairing=all");
+  const Part part = chosen.part(0, 1024, 8);
   const std::vector<std::pair<std::uint32_t, std::pair<int, int>>> known = {
       {0, {0, 1}}, {1022, {0, 1023}}, {1023, {1, 2}}, {523'774, {1021, 1023}}, {523'775, {1022, 1023}}};
   for (const auto& [number, pair] : known) {
-    const Cell cell = mode.pattern->cell(part, number);
+    const Cell cell = chosen.pattern->cell(part, number);
     EXPECT_EQ(std::make_pair(cell.rank, cell.peer), pair) << number;
   }
 }
@@ -215,13 +215,13 @@ TEST(Pairs, OfAnOddNumberOfRanksOnlyAllMeetAll) {
   Layer module;
   module.name = "some";
   for (const char* text : {"pairs", "pairs:pairing=neighbours"}) {
-    const Mode mode = mode_of(text);
-    EXPECT_EQ(mode.pattern->unfit(mode.part(0, 5, 8), module), "needs a multiple of 2 ranks, there are 5");
-    EXPECT_EQ(mode.pattern->unfit(mode.part(0, 6, 8), module), "");
+    const ChosenPattern chosen = chosen_of(text);
+    EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 5, 8), module), "needs a multiple of 2 ranks, there are 5");
+    EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 6, 8), module), "");
   }
-  const Mode all = mode_of("pairs:pairing=all");
+  const ChosenPattern all = chosen_of("pairs:pairing=all");
   EXPECT_EQ(all.pattern->unfit(all.part(0, 5, 8), module), "");
-  const Mode both = mode_of("pairs:traffic=both");
+  const ChosenPattern both = chosen_of("pairs:traffic=both");
   EXPECT_NE(both.pattern->unfit(both.part(0, 4, 8), module).find("isend"), std::string::npos);
 }
 
@@ -232,15 +232,15 @@ struct Evaluated {
   std::vector<double> measures, cells;
 };
 Evaluated evaluated(const std::string& text, const std::vector<std::vector<std::int64_t>>& notes) {
-  const Mode mode = mode_of(text);
-  const Part part = mode.part(0, static_cast<int>(notes.size()), 8);
+  const ChosenPattern chosen = chosen_of(text);
+  const Part part = chosen.part(0, static_cast<int>(notes.size()), 8);
   Evaluated outcome;
-  outcome.measures.resize(mode.pattern->measures.size());
-  outcome.cells.resize(mode.pattern->cells(part));
+  outcome.measures.resize(chosen.pattern->measures.size());
+  outcome.cells.resize(chosen.pattern->cells(part));
   outcome.reading.measures = outcome.measures;
   outcome.reading.cells = outcome.cells;
   std::vector<std::span<const std::int64_t>> of(notes.begin(), notes.end());
-  mode.pattern->evaluate(part, 1, of, outcome.reading);
+  chosen.pattern->evaluate(part, 1, of, outcome.reading);
   return outcome;
 }
 
@@ -263,7 +263,7 @@ TEST(Pairs, OfATournamentItIsTheSumOverTheStepsAndEachPairHasItsOwn) {
       {0, 900, 0, 0, 0, 200, 0, 290}, {0, 0, 0, 100, 0, 190, 0, 0}, {0, 0, 0, 90, 0, 0, 0, 300}};
   const Evaluated together = evaluated("pairs:pairing=all", notes);
   EXPECT_EQ(together.reading.ns, 600);
-  // Times three: an operation of this mode is a third of the three steps.
+  // Times three: an operation of this chosen is a third of the three steps.
   EXPECT_EQ(together.cells, (std::vector<double>{600, 900, 300}));
   EXPECT_DOUBLE_EQ(together.measures[0], 1.5);
   EXPECT_DOUBLE_EQ(together.measures[3], 100) << "a sixth of 600: three steps, there and back";
@@ -281,9 +281,9 @@ TEST(Collective, TheSlowestRankCountsAndTheMeanOverTheRanksStandsBeside) {
 
 TEST(Pairs, CountAllPairsThatAreAtItAtOnceAndBothDirectionsWhereTheyAre) {
   const auto counted = [](const std::string& text, int nranks) {
-    const Mode mode = mode_of(text);
-    const Part part = mode.part(0, nranks, 0);
-    return std::make_pair(mode.pattern->operations(part), mode.pattern->messages_per_operation(part));
+    const ChosenPattern chosen = chosen_of(text);
+    const Part part = chosen.part(0, nranks, 0);
+    return std::make_pair(chosen.pattern->operations(part), chosen.pattern->messages_per_operation(part));
   };
   using Counted = std::pair<std::uint32_t, std::uint32_t>;
   EXPECT_EQ(counted("pairs", 8), Counted(2, 4));
@@ -296,32 +296,32 @@ TEST(Pairs, CountAllPairsThatAreAtItAtOnceAndBothDirectionsWhereTheyAre) {
 // ------------------------------------------------------------------------------------------------- the other patterns
 
 TEST(Incast, EachMessageHasItsSenderAndAPlaceOfItsOwn) {
-  const Mode mode = mode_of("incast");
-  const Part part = mode.part(0, 4, 8);
-  EXPECT_EQ(mode.pattern->arrivals(part), 3U);
-  EXPECT_GE(mode.pattern->in_flight(part), 3U);
-  EXPECT_EQ(mode.pattern->messages_per_operation(part), 3U);
-  const Origin fifth = mode.pattern->origin(part, 4);
+  const ChosenPattern chosen = chosen_of("incast");
+  const Part part = chosen.part(0, 4, 8);
+  EXPECT_EQ(chosen.pattern->arrivals(part), 3U);
+  EXPECT_GE(chosen.pattern->in_flight(part), 3U);
+  EXPECT_EQ(chosen.pattern->messages_per_operation(part), 3U);
+  const Origin fifth = chosen.pattern->origin(part, 4);
   EXPECT_EQ(std::make_pair(fifth.rank, fifth.message), std::make_pair(2, std::uint64_t{1}));
 }
 
 TEST(Outcast, EachRankHasAMessageOfItsOwn) {
-  const Mode mode = mode_of("outcast");
-  EXPECT_EQ(mode.pattern->departures(mode.part(0, 4, 8)), 3U);
-  const Origin second = mode.pattern->origin(mode.part(3, 4, 8), 1);
+  const ChosenPattern chosen = chosen_of("outcast");
+  EXPECT_EQ(chosen.pattern->departures(chosen.part(0, 4, 8)), 3U);
+  const Origin second = chosen.pattern->origin(chosen.part(3, 4, 8), 1);
   EXPECT_EQ(std::make_pair(second.rank, second.message), std::make_pair(0, std::uint64_t{5}));
 }
 
 TEST(Congestion, ComparesTheTwoPartsOfASample) {
-  const Mode mode = mode_of("congestion");
-  const Part part = mode.part(0, 6, 8);
+  const ChosenPattern chosen = chosen_of("congestion");
+  const Part part = chosen.part(0, 6, 8);
   // Rank 0: without load, with load, all of it. Ranks 1 and 2 lead: bytes, and how long.
   const std::vector<std::vector<std::int64_t>> notes{{1000, 4000, 9000}, {5000, 1000}, {3000, 1000}, {}, {}, {}};
   std::vector<std::span<const std::int64_t>> of(notes.begin(), notes.end());
-  std::vector<double> measures(mode.pattern->measures.size());
+  std::vector<double> measures(chosen.pattern->measures.size());
   Reading reading;
   reading.measures = measures;
-  mode.pattern->evaluate(part, 5, of, reading);
+  chosen.pattern->evaluate(part, 5, of, reading);
   EXPECT_EQ(reading.ns, 4000);
   EXPECT_EQ(reading.span_ns, 9000);
   EXPECT_EQ(measures, (std::vector<double>{100, 4, 8e9}));

@@ -61,10 +61,10 @@ Layer layer_with_parts() {
   return layer;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 constexpr std::size_t bytes = 512;
@@ -78,7 +78,7 @@ struct Ran {
 
 // One rank of two, with two samples of two rounds, before which one more comes.
 Ran run(Seen& endpoint, const std::string& text, int rank) {
-  const Mode mode = mode_of(text);
+  const ChosenPattern chosen = chosen_of(text);
   const Layer layer = layer_with_parts();
   Ran ran;
   std::array<char, bytes> in{};
@@ -87,14 +87,14 @@ Ran run(Seen& endpoint, const std::string& text, int rank) {
   std::array<np_request, 1> requests{};
   const volatile int abort = 0;
   for (std::size_t i = 0; i < bytes; ++i) ran.sent[i] = static_cast<char>(i);
-  Stage stage{mode.part(rank, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&endpoint)};
+  Stage stage{chosen.part(rank, 2, bytes), layer, reinterpret_cast<np_endpoint*>(&endpoint)};
   stage.outgoing = Slots(ran.sent.data(), bytes, 1);
   stage.incoming = Slots(in.data(), bytes, 1);
   stage.token_out = stage.token_in = token.data();
   stage.requests = requests.data();
   stage.message = message;
   stage.abort = &abort;
-  ran.status = mode.pattern->run(stage, 2, 2, ran.notes.data());
+  ran.status = chosen.pattern->run(stage, 2, 2, ran.notes.data());
   ran.sentence = message.data();
   return ran;
 }
@@ -160,14 +160,14 @@ TEST(Partitioned, RefusesPartsThatItsThreadsCannotShare) {
 
 TEST(Partitioned, NeedsALayerWithPartsAndThreads) {
   Layer layer = layer_with_parts();
-  const Mode mode = mode_of("partitioned:threads=9");
-  const Mode sends = mode_of("partitioned:threads=9,by=send");
-  EXPECT_EQ(mode.pattern->unfit(mode.part(0, 2, 8), layer), "wants 9 threads, module parted takes 8");
+  const ChosenPattern chosen = chosen_of("partitioned:threads=9");
+  const ChosenPattern sends = chosen_of("partitioned:threads=9,by=send");
+  EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 2, 8), layer), "wants 9 threads, module parted takes 8");
   layer.isend_parts = nullptr;
-  EXPECT_EQ(mode.pattern->unfit(mode.part(0, 2, 8), layer),
+  EXPECT_EQ(chosen.pattern->unfit(chosen.part(0, 2, 8), layer),
             "needs isend_parts and part_ready, which module parted lacks; by=send needs neither");
   EXPECT_EQ(sends.pattern->unfit(sends.part(0, 2, 8), layer), "");
-  EXPECT_EQ(mode.pattern->unit_bytes(mode.part(0, 2, 8)), 9U) << "every thread has a part";
+  EXPECT_EQ(chosen.pattern->unit_bytes(chosen.part(0, 2, 8)), 9U) << "every thread has a part";
 }
 
 }  // namespace

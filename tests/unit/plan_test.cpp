@@ -69,7 +69,7 @@ TEST(Plan, WithPatternNoneOnlyOpensItsVariants) {
   const std::string text = minimal + "pattern none\n";
   const Result<Resolved> resolved = resolve(parsed(text), registry());
   ASSERT_TRUE(resolved);
-  EXPECT_TRUE(resolved->modes.empty());
+  EXPECT_TRUE(resolved->patterns.empty());
   const std::string canonical = canonical_of(text);
   EXPECT_NE(canonical.find("\npattern none\n"), std::string::npos);
   EXPECT_EQ(canonical_of(canonical), canonical);
@@ -192,8 +192,8 @@ TEST(Plan, TakesAPatternOnceHoweverOftenItIsNamed) {
   const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\npattern stream\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  ASSERT_EQ(resolved->modes.size(), 2U);
-  EXPECT_EQ(resolved->modes[0].name, "stream");
+  ASSERT_EQ(resolved->patterns.size(), 2U);
+  EXPECT_EQ(resolved->patterns[0].name, "stream");
   EXPECT_EQ(resolved->nranks, 2);
 }
 
@@ -201,9 +201,9 @@ TEST(Plan, TakesAPatternOnceForEachOfItsSettings) {
   const Plan plan = parsed(minimal + "pattern window\npattern window:in_flight=64\npattern window:in_flight=16\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  ASSERT_EQ(resolved->modes.size(), 2U) << "16 is what it is by itself";
-  EXPECT_EQ(resolved->modes[0].name, "window");
-  EXPECT_EQ(resolved->modes[1].name, "window:in_flight=64");
+  ASSERT_EQ(resolved->patterns.size(), 2U) << "16 is what it is by itself";
+  EXPECT_EQ(resolved->patterns[0].name, "window");
+  EXPECT_EQ(resolved->patterns[1].name, "window:in_flight=64");
   const std::string canonical = canonical_text(plan, *resolved);
   EXPECT_PRED_FORMAT2(
       testing::IsSubstring,
@@ -272,11 +272,12 @@ TEST(FreshRounds, AreThoseWhoseMessagesHavePagesEach) {
                            "pattern pingpong\npattern window:in_flight=64\npattern pingpong:buffers=warm,reuse=90\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved) << resolved.failure().sentence;
-  const std::vector<ChosenPattern>& modes = resolved->modes;
-  const std::uint64_t rounds = most_rounds(resolved->pool, modes[0], 2, 8);
+  const std::vector<ChosenPattern>& patterns = resolved->patterns;
+  const std::uint64_t rounds = most_rounds(resolved->pool, patterns[0], 2, 8);
   EXPECT_EQ(rounds, (64U << 20U) / 4096 - 1) << "a page for each message, and one more";
-  EXPECT_GE(most_rounds(resolved->pool, modes[2], 2, 8), 9 * rounds) << "most of its messages need no pages";
-  EXPECT_EQ(most_rounds(resolved->pool, modes[1], 2, 1U << 20U), 2U) << "the shortest visit, however much that takes";
+  EXPECT_GE(most_rounds(resolved->pool, patterns[2], 2, 8), 9 * rounds) << "most of its messages need no pages";
+  EXPECT_EQ(most_rounds(resolved->pool, patterns[1], 2, 1U << 20U), 2U)
+      << "the shortest visit, however much that takes";
   EXPECT_GT(resolved->pool.fresh_bytes, 128U << 20U);
   EXPECT_FALSE(fits_here(plan, *resolved, 256U << 20U));
 }
@@ -288,9 +289,9 @@ TEST(VerifiedRounds, AreThoseWhoseMessagesHaveAPlaceEach) {
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
   const std::uint64_t places = verified_places(resolved->pool, 1U << 20);
-  EXPECT_EQ(most_rounds(resolved->pool, resolved->modes[0], 2, 1U << 20), places);
-  EXPECT_EQ(most_rounds(resolved->pool, resolved->modes[1], 2, 1U << 20), places / 64);
-  EXPECT_EQ(most_rounds(resolved->pool, resolved->modes[2], 2, 1U << 20), places / 2) << "each sample has one more";
+  EXPECT_EQ(most_rounds(resolved->pool, resolved->patterns[0], 2, 1U << 20), places);
+  EXPECT_EQ(most_rounds(resolved->pool, resolved->patterns[1], 2, 1U << 20), places / 64);
+  EXPECT_EQ(most_rounds(resolved->pool, resolved->patterns[2], 2, 1U << 20), places / 2) << "each sample has one more";
 }
 
 TEST(PoolNeed, OfAJobIsWhatItsOwnVariantsNeed) {
@@ -524,8 +525,8 @@ TEST(SkipReason, NamesThePatternAndWhatTheModuleLacks) {
   const Plan plan = parsed(minimal + "pattern stream\npattern pingpong\n");
   const Result<Resolved> resolved = resolve(plan, registry());
   ASSERT_TRUE(resolved);
-  const Pattern& stream = *resolved->modes[0].pattern;
-  const Pattern& pingpong = *resolved->modes[1].pattern;
+  const Pattern& stream = *resolved->patterns[0].pattern;
+  const Pattern& pingpong = *resolved->patterns[1].pattern;
   EXPECT_EQ(skip_reason(stream, *resolved->variants[0].module), "");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 1)), "pattern stream needs 2 ranks, module some has 1");
   EXPECT_EQ(skip_reason(stream, module_of_ranks(1, 8), 1), "pattern stream needs 2 ranks, there are 1 (--ranks)");
@@ -539,7 +540,7 @@ TEST(SkipReason, NamesASettingThatThePatternDoesNotObey) {
   ASSERT_TRUE(resolved);
   const auto reason = [&](std::size_t variant, std::uint32_t obeyed_by) {
     resolved->variants[variant].options[0].applies_to = obeyed_by;
-    return skip_reason(resolved->modes[0], resolved->variants[variant]);
+    return skip_reason(resolved->patterns[0], resolved->variants[variant]);
   };
   EXPECT_EQ(reason(1, NP_USES_ONE_SIDED | NP_USES_COLLECTIVES),
             "pattern pingpong does not obey poll=yes of module many_options: measure it without that setting");
@@ -559,14 +560,14 @@ TEST(SkipReason, NamesAnOffsetOfMessagesWhereNoneStartsInABuffer) {
   layer.barrier = [](np_endpoint*) { return NP_OK; };
   Variant variant;
   variant.module = &layer;
-  EXPECT_EQ(skip_reason(resolved->modes[0], variant), "");
-  EXPECT_EQ(skip_reason(resolved->modes[1], variant),
+  EXPECT_EQ(skip_reason(resolved->patterns[0], variant), "");
+  EXPECT_EQ(skip_reason(resolved->patterns[1], variant),
             "pattern atomic does not obey send_offset=8: nothing that it moves starts in a buffer");
-  EXPECT_EQ(skip_reason(resolved->modes[2], variant), "") << "words lie where messages land";
+  EXPECT_EQ(skip_reason(resolved->patterns[2], variant), "") << "words lie where messages land";
   const Plan of_run = parsed(minimal + "send-offset 8\npattern atomic\n");
   const Result<Resolved> whole = resolve(of_run, registry());
   ASSERT_TRUE(whole);
-  EXPECT_NE(skip_reason(whole->modes[0], variant), "") << "the default of a run is in force, or it is not measured";
+  EXPECT_NE(skip_reason(whole->patterns[0], variant), "") << "the default of a run is in force, or it is not measured";
 }
 
 TEST(SkipReason, OfCastsNamesWhatTheModuleLacksAndHowToDoWithout) {
@@ -575,9 +576,9 @@ TEST(SkipReason, OfCastsNamesWhatTheModuleLacksAndHowToDoWithout) {
   ASSERT_TRUE(resolved);
   const Variant& variant = resolved->variants[0];
   const std::string module = variant.module->name;
-  EXPECT_EQ(skip_reason(resolved->modes[0], variant),
+  EXPECT_EQ(skip_reason(resolved->patterns[0], variant),
             "pattern cast needs cast and recv_cast, which module " + module + " lacks; by=sends needs neither");
-  EXPECT_EQ(skip_reason(resolved->modes[1], variant), "");
+  EXPECT_EQ(skip_reason(resolved->patterns[1], variant), "");
 }
 
 TEST(SkipReason, NamesASettingOfCastsThatAPatternWithoutThemDoesNotObey) {
@@ -586,9 +587,9 @@ TEST(SkipReason, NamesASettingOfCastsThatAPatternWithoutThemDoesNotObey) {
   ASSERT_TRUE(resolved);
   Variant& variant = resolved->variants[0];
   variant.options[0].applies_to = NP_USES_CAST;
-  EXPECT_EQ(skip_reason(resolved->modes[0], variant),
+  EXPECT_EQ(skip_reason(resolved->patterns[0], variant),
             "pattern cast does not obey poll=yes of module many_options: measure it without that setting");
-  const Result<Mode> casts = parse_mode("cast");
+  const Result<ChosenPattern> casts = parse_pattern("cast");
   ASSERT_TRUE(casts);
   EXPECT_NE(groups_of(*casts->pattern, casts->part(0, 2, 8)) & NP_USES_CAST, 0U);
 }

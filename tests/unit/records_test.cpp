@@ -93,13 +93,13 @@ TEST(Curves, OfFreshBuffersAreSkippedWhereMessagesLieInTheLayersOwnMemory) {
   Layer own = Layer();
   own.name = "own";
   own.memory_kinds.emplace_back();
-  const Mode& mode = planned.resolved.modes[0];
+  const ChosenPattern& chosen = planned.resolved.patterns[0];
   np_limits limits{};
-  EXPECT_TRUE(has(fresh_obstacle(mode, own, limits, 2), "memory of the layer's own"));
+  EXPECT_TRUE(has(fresh_obstacle(chosen, own, limits, 2), "memory of the layer's own"));
   limits.any_memory = 1;
-  EXPECT_EQ(fresh_obstacle(mode, own, limits, 2), "");
+  EXPECT_EQ(fresh_obstacle(chosen, own, limits, 2), "");
   own.put = [](np_endpoint*, int, const void*, const np_region*, size_t, size_t) { return NP_OK; };
-  EXPECT_TRUE(has(fresh_obstacle(mode, own, limits, 1), "open to the peer")) << "a rank alone puts";
+  EXPECT_TRUE(has(fresh_obstacle(chosen, own, limits, 1), "open to the peer")) << "a rank alone puts";
 }
 
 TEST(Curves, BoundTheRoundsOfAVerifiedVisitUnlessNothingArrives) {
@@ -206,7 +206,7 @@ TEST(Records, OfAnErrorHaveAPatternAndASizeOrNeither) {
 
 TEST(Records, OfSamplesKeepApartWhatWasDropped) {
   const Planned planned("variant crowd\npattern overlap\n" + sizes);
-  const CurveName name{2, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{2, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Samples samples;
   samples.ns = {90, 10, 20};
   samples.beside.measures = {{9, 1, 2}};
@@ -220,7 +220,7 @@ TEST(Records, OfSamplesKeepApartWhatWasDropped) {
 
 TEST(Records, OfAPointHaveARateUnlessTheLayerIsIdle) {
   const Planned planned("variant crowd\npattern pingpong\n" + sizes);
-  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Opening opening = *planned.openings[0];
   Point point;
   point.size_bytes = 1000;
@@ -238,7 +238,7 @@ TEST(Records, OfAPointHaveARateUnlessTheLayerIsIdle) {
 
 TEST(Records, OfAPointHaveTheLossOfAllAndOfEachReceiver) {
   const Planned planned("variant crowd\npattern cast:by=sends\n" + sizes);
-  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Point point;
   point.size_bytes = 1000;
   point.rounds = 1;
@@ -255,7 +255,7 @@ TEST(Records, OfAPointHaveTheLossOfAllAndOfEachReceiver) {
 
 TEST(Records, OfASizeWithoutATimeHaveWhatWasLost) {
   const Planned planned("variant crowd\npattern cast:by=sends\n" + sizes);
-  const CurveName name{3, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{3, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Point point;
   point.size_bytes = 1000;
   point.losses = std::vector<Losses>(8, {106, 200});
@@ -277,7 +277,7 @@ TEST(Records, HaveWhatTheLayerMeasures) {
   layer.keep_counters({{"came", "1", "", NP_COUNTS_UP}, {"late_ns", "ns", "", NP_COUNTS_UP}});
   layer.keep_measures({{"late", "ns", "", 1, 0}, {"early", "ns", "", 1, 0}});
   planned.resolved.variants[0].module = &layer;
-  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Point point;
   point.size_bytes = 1000;
   point.rounds = 1;
@@ -290,7 +290,7 @@ TEST(Records, HaveWhatTheLayerMeasures) {
 
 TEST(Records, OfAPointHaveEachOfItsVisits) {
   const Planned planned("variant crowd\npattern pingpong\n" + sizes);
-  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.modes[0]};
+  const CurveName name{0, &planned.resolved.variants[0], &planned.resolved.patterns[0]};
   Point point;
   point.size_bytes = 1000;
   point.rounds = 1;

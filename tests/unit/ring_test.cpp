@@ -49,15 +49,15 @@ Layer layer_with_both() {
   return layer;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // Two samples of two rounds, before which one more comes.
 np_status run(Seen& seen, const std::string& text) {
-  const Mode mode = mode_of(text);
+  const ChosenPattern chosen = chosen_of(text);
   const Layer layer = layer_with_both();
   std::array<char, bytes> out{}, in{};
   std::array<char, token_bytes> token_out{}, token_in{};
@@ -65,15 +65,15 @@ np_status run(Seen& seen, const std::string& text) {
   std::array<std::int64_t, 8> notes{};
   std::uint64_t progress = 0;
   const volatile int abort = 0;
-  Stage stage{mode.part(0, 3, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)};
+  Stage stage{chosen.part(0, 3, bytes), layer, reinterpret_cast<np_endpoint*>(&seen)};
   stage.outgoing = Slots(out.data(), bytes, 1);
   stage.incoming = Slots(in.data(), bytes, 1);
   stage.token_out = token_out.data();
   stage.token_in = token_in.data();
-  stage.requests = mode.pattern->requests(stage, 2) > 0 ? requests.data() : nullptr;
+  stage.requests = chosen.pattern->requests(stage, 2) > 0 ? requests.data() : nullptr;
   stage.progress = &progress;
   stage.abort = &abort;
-  return mode.pattern->run(stage, 2, 2, notes.data());
+  return chosen.pattern->run(stage, 2, 2, notes.data());
 }
 
 using Calls = std::vector<std::string>;
@@ -104,7 +104,7 @@ TEST(Ring, EndsWithTheFirstCallThatFails) {
 
 TEST(Ring, NeedsALayerThatHasTheCall) {
   Layer layer = layer_with_both();
-  const Mode one = mode_of("ring:call=sendrecv"), two = mode_of("ring");
+  const ChosenPattern one = chosen_of("ring:call=sendrecv"), two = chosen_of("ring");
   EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer), "");
   layer.sendrecv = nullptr;
   EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer),
@@ -113,7 +113,7 @@ TEST(Ring, NeedsALayerThatHasTheCall) {
 }
 
 TEST(Ring, UsesRequestsOnlyWhereItWaitsForThem) {
-  const Mode one = mode_of("ring:call=sendrecv"), two = mode_of("ring");
+  const ChosenPattern one = chosen_of("ring:call=sendrecv"), two = chosen_of("ring");
   EXPECT_EQ(groups_of(*one.pattern, one.part(0, 2, 8)), std::uint32_t{NP_USES_MESSAGES});
   EXPECT_EQ(groups_of(*two.pattern, two.part(0, 2, 8)), std::uint32_t{NP_USES_MESSAGES | NP_USES_REQUESTS});
 }

@@ -10,14 +10,14 @@
 namespace netpipe {
 namespace {
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << mode.failure().sentence;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << chosen.failure().sentence;
+  return std::move(*chosen);
 }
 
 TEST(Samples, OfClockReadingsLieBetweenThem) {
-  const Samples samples = take_samples(mode_of("pingpong"), {.nranks = 2, .samples = 3, .rounds = 4},
+  const Samples samples = take_samples(chosen_of("pingpong"), {.nranks = 2, .samples = 3, .rounds = 4},
                                        {.notes = {{100, 110, 125, 165}, {}}});
   EXPECT_EQ(samples.ns, (std::vector<double>{10, 15, 40}));
   EXPECT_EQ(samples.span_ns, 0) << "as long as its operations";
@@ -25,7 +25,7 @@ TEST(Samples, OfClockReadingsLieBetweenThem) {
 }
 
 TEST(Samples, AreTakenFromTheRankWhoseClockCounts) {
-  const Mode stream = mode_of("stream");
+  const ChosenPattern stream = chosen_of("stream");
   const int clock_rank = stream.pattern->clock_rank(2);
   RankNumbers notes(2);
   notes[static_cast<std::size_t>(clock_rank)] = {0, 7};
@@ -40,7 +40,7 @@ TEST(Samples, OfAPatternThatNotesAreWhatItMakesOfEachSample) {
   const std::vector<std::int64_t> second = {800, 800, 1320, 7000};
   std::vector<std::int64_t> both = first;
   both.insert(both.end(), second.begin(), second.end());
-  const Mode overlap = mode_of("overlap");
+  const ChosenPattern overlap = chosen_of("overlap");
   const Samples samples =
       take_samples(overlap, {.nranks = 2, .size_bytes = 8, .samples = 2, .rounds = 4}, {.notes = {both, both}});
   EXPECT_EQ(samples.ns, (std::vector<double>{400, 800}));
@@ -52,32 +52,32 @@ TEST(Samples, OfAPatternThatNotesAreWhatItMakesOfEachSample) {
 // Of six ranks 0 and 5, 1 and 4, 2 and 3 are pairs. The first rank of each counts in pingpong, the last in stream.
 TEST(Samples, OfManyPairsAreThoseOfTheSlowestAndEachPairIsACell) {
   for (const std::string pattern : {"pingpong", "stream"}) {
-    const Mode mode = mode_of(pattern);
+    const ChosenPattern chosen = chosen_of(pattern);
     const VisitShape shape{.nranks = 6, .size_bytes = 8, .samples = 3, .rounds = 1};
     RankNumbers notes(6);
     for (int rank = 0; rank < 6; ++rank) {
-      const std::uint64_t wanted = notes_of(*mode.pattern, mode.part(rank, 6, 8), shape.samples, shape.rounds);
+      const std::uint64_t wanted = notes_of(*chosen.pattern, chosen.part(rank, 6, 8), shape.samples, shape.rounds);
       EXPECT_EQ(wanted, (rank < 3) == (pattern == "pingpong") ? 4U : 0U) << pattern << " " << rank;
     }
     const std::vector<std::vector<std::int64_t>> of_pair = {{0, 10, 20, 30}, {0, 30, 35, 40}, {0, 20, 60, 70}};
     for (std::size_t pair = 0; pair < 3; ++pair) notes[pattern == "pingpong" ? pair : 5 - pair] = of_pair[pair];
-    const Samples samples = take_samples(mode, shape, {.notes = notes});
+    const Samples samples = take_samples(chosen, shape, {.notes = notes});
     EXPECT_EQ(samples.ns, (std::vector<double>{30, 40, 10}));
-    const auto per_operation = static_cast<float>(mode.pattern->operations(mode.part(0, 6, 8)));
+    const auto per_operation = static_cast<float>(chosen.pattern->operations(chosen.part(0, 6, 8)));
     EXPECT_EQ(samples.beside.cells, (std::vector<float>{10 / per_operation, 5 / per_operation, 20 / per_operation}));
     EXPECT_EQ(samples.beside.slowest, (std::vector<std::uint32_t>{1, 1, 1})) << "of equal ones the first";
     ASSERT_EQ(samples.beside.measures.size(), 1U) << "the imbalance";
     EXPECT_EQ(samples.beside.measures[0], (std::vector<float>{1.5, 4, 1}));
-    EXPECT_EQ(measures_of(*mode.pattern, 6).back().name, std::string("imbalance"));
-    EXPECT_EQ(messages_of(*mode.pattern, mode.part(0, 6, 8)), 3U) << "a rate is that of all pairs";
-    const Cell cell = cell_of(*mode.pattern, mode.part(0, 6, 8), 1);
+    EXPECT_EQ(measures_of(*chosen.pattern, 6).back().name, std::string("imbalance"));
+    EXPECT_EQ(messages_of(*chosen.pattern, chosen.part(0, 6, 8)), 3U) << "a rate is that of all pairs";
+    const Cell cell = cell_of(*chosen.pattern, chosen.part(0, 6, 8), 1);
     EXPECT_EQ(cell.rank, 1);
     EXPECT_EQ(cell.peer, 4);
   }
 }
 
 TEST(Samples, OfManyPairsHaveTheMeasuresOfTheSlowest) {
-  const Mode overlap = mode_of("overlap");
+  const ChosenPattern overlap = chosen_of("overlap");
   // Exchange, computation, together, whole; both ranks of a pair alike.
   const std::vector<std::int64_t> slow = {800, 800, 1320, 7000};
   const std::vector<std::int64_t> fast = {400, 800, 920, 5000};
@@ -91,7 +91,7 @@ TEST(Samples, OfManyPairsHaveTheMeasuresOfTheSlowest) {
 }
 
 TEST(Samples, OfManyPairsHaveNoTimeWhereOneOfThemLostAMessage) {
-  const Mode pingpong = mode_of("pingpong");
+  const ChosenPattern pingpong = chosen_of("pingpong");
   const VisitShape shape{.nranks = 4, .size_bytes = 8, .samples = 3, .rounds = 1};
   Gathered gathered{.notes = {{0, 10, 20, 30}, {0, 11, 22, 33}, {}, {}}};
   gathered.lost = {{0, 0, 0}, {0, 1, 0}, {0, 0, 0}, {0, 0, 0}};
@@ -102,7 +102,7 @@ TEST(Samples, OfManyPairsHaveNoTimeWhereOneOfThemLostAMessage) {
 
 // A message that rank 0 lost, and a request that rank 2 did not get: only the first is a lost message.
 TEST(Samples, OfAPatternThatNotesHaveNoTimeWhereAMessageWasLost) {
-  const Mode incast = mode_of("incast:arrivals=yes");
+  const ChosenPattern incast = chosen_of("incast:arrivals=yes");
   const VisitShape shape{.nranks = 3, .size_bytes = 8, .samples = 3, .rounds = 1};
   // Of each sample: how long it lasted, and when the messages of ranks 1 and 2 came.
   Gathered gathered{.notes = {{10, 8, 9, 500, 20, 499, 30, 7, 29}, {}, {}}};
@@ -120,7 +120,7 @@ TEST(Samples, OfAPatternThatNotesHaveNoTimeWhereAMessageWasLost) {
 
 // The first sample is far above all others: warm-up, but not while the speed is being found out.
 TEST(Samples, DropWarmUpFromCellsAndEvents) {
-  const Mode pairs = mode_of("pairs");
+  const ChosenPattern pairs = chosen_of("pairs");
   constexpr int nranks = 4;
   constexpr std::uint64_t count = 16;
   RankNumbers notes(nranks);

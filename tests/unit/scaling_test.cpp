@@ -66,10 +66,10 @@ void expect_linear(const std::string& name, std::uint64_t of_rank) {
   EXPECT_EQ(page.of_many, many * of_rank) << name;
 }
 
-Mode mode_of(const std::string& text) {
-  Result<Mode> mode = parse_mode(text);
-  EXPECT_TRUE(mode) << text;
-  return std::move(*mode);
+ChosenPattern chosen_of(const std::string& text) {
+  Result<ChosenPattern> chosen = parse_pattern(text);
+  EXPECT_TRUE(chosen) << text;
+  return std::move(*chosen);
 }
 
 // Both directions of one process that joins.
@@ -101,11 +101,11 @@ TEST(Scaling, WhatIsSaidToAndByEachRankIsWhatThePageSays) {
 
 TEST(Scaling, TheNotesOfASampleAreWhatThePageSays) {
   for (const char* text : {"collective", "pairs"}) {
-    const Mode mode = mode_of(text);
-    const Part part = mode.part(0, many, 8);
-    expect_linear(text, 8 * notes_of(*mode.pattern, part, 1, 1));
+    const ChosenPattern chosen = chosen_of(text);
+    const Part part = chosen.part(0, many, 8);
+    expect_linear(text, 8 * notes_of(*chosen.pattern, part, 1, 1));
   }
-  const Mode all = mode_of("pairs:pairing=all");
+  const ChosenPattern all = chosen_of("pairs:pairing=all");
   const std::uint64_t of_rank = 8 * notes_of(*all.pattern, all.part(0, 1024, 8), 1, 1);
   const Stated page = stated("pairs:pairing=all");
   EXPECT_EQ(page.of_rank, of_rank);
@@ -145,17 +145,17 @@ TEST(Scaling, APointWithTheMostPairsFitsIntoALine) {
   layer.name = layer.version = "some";
   Variant variant;
   variant.module = &layer;
-  const Mode mode = mode_of("pairs:pairing=all");
+  const ChosenPattern chosen = chosen_of("pairs:pairing=all");
   Opening opening;
   opening.nranks = 1024;
   Block block{0, {1e8F / 3, 1e8F / 3, 1e8F / 3, 1e8F / 3}};
-  block.beside.measures.assign(mode.pattern->measures.size(), std::vector<float>(4, 1e8F / 3));
+  block.beside.measures.assign(chosen.pattern->measures.size(), std::vector<float>(4, 1e8F / 3));
   block.beside.cells.assign(1024 * 1023 / 2, 1e8F / 3);
   block.beside.slowest.assign(1024 * 1023 / 2, 1000);
   Point point;
   point.size_bytes = 8;
   point.rounds = 1;
-  const CurveName name{0, &variant, &mode};
+  const CurveName name{0, &variant, &chosen};
   const std::string record = point_record(name, {}, opening, point, std::vector<Block>(2, block));
   EXPECT_LT(record.size(), longest_line);
   EXPECT_GT(record.size(), longest_line / 4) << "it is far from full, so more ranks could be taken";

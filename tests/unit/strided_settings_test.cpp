@@ -28,13 +28,13 @@ TEST(SkipReason, NamesASettingOfStridedTransfersForPutsOfWholeMessages) {
     variant.module = &layer;
     variant.options[0].applies_to = NP_USES_STRIDED;
   }
-  ASSERT_EQ(resolved->modes.size(), 2U);
-  for (const ChosenPattern& mode : resolved->modes) {
-    EXPECT_EQ(skip_reason(mode, resolved->variants[0]),
-              "pattern " + mode.name + " does not obey poll=yes of module some: measure it without that setting");
-    EXPECT_EQ(skip_reason(mode, resolved->variants[1]), "") << "the default is in force everywhere";
+  ASSERT_EQ(resolved->patterns.size(), 2U);
+  for (const ChosenPattern& chosen : resolved->patterns) {
+    EXPECT_EQ(skip_reason(chosen, resolved->variants[0]),
+              "pattern " + chosen.name + " does not obey poll=yes of module some: measure it without that setting");
+    EXPECT_EQ(skip_reason(chosen, resolved->variants[1]), "") << "the default is in force everywhere";
     resolved->variants[0].options[0].applies_to = NP_USES_ONE_SIDED;
-    EXPECT_EQ(skip_reason(mode, resolved->variants[0]), "") << "all of one-sided obeys such a setting";
+    EXPECT_EQ(skip_reason(chosen, resolved->variants[0]), "") << "all of one-sided obeys such a setting";
     resolved->variants[0].options[0].applies_to = NP_USES_STRIDED;
   }
 }

@@ -147,15 +147,15 @@ TEST(Variant, RefusesWhatItsTableDoesNotAllowAndNamesModuleOptionAndRemedy) {
 }
 
 TEST(ChosenPattern, IsAPatternWithSettings) {
-  const Result<ChosenPattern> mode = parse_pattern(" window : directions=both , in_flight = 64 ");
-  ASSERT_TRUE(mode) << mode.failure().sentence;
-  EXPECT_STREQ(mode->pattern->name, "window");
-  EXPECT_EQ(mode->name, "window:in_flight=64,directions=both");
-  const Part part = mode->part(1, 2, 8);
+  const Result<ChosenPattern> chosen = parse_pattern(" window : directions=both , in_flight = 64 ");
+  ASSERT_TRUE(chosen) << chosen.failure().sentence;
+  EXPECT_STREQ(chosen->pattern->name, "window");
+  EXPECT_EQ(chosen->name, "window:in_flight=64,directions=both");
+  const Part part = chosen->part(1, 2, 8);
   EXPECT_EQ(part.rank, 1);
-  EXPECT_EQ(mode->pattern->operations(part), 64U);
-  EXPECT_EQ(mode->pattern->messages_per_operation(part), 2U);
-  EXPECT_EQ(mode->pattern->departures(part), 64U);
+  EXPECT_EQ(chosen->pattern->operations(part), 64U);
+  EXPECT_EQ(chosen->pattern->messages_per_operation(part), 2U);
+  EXPECT_EQ(chosen->pattern->departures(part), 64U);
   const Result<ChosenPattern> plain = parse_pattern("window");
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->name, "window");
@@ -188,9 +188,9 @@ TEST(ChosenPattern, RefusesWhatItsTableDoesNotAllowAndNamesPatternOptionAndRemed
       {"window:directions=all", "option 'directions' of pattern window: 'all' is not one of its choices"},
   };
   for (const auto& [text, said] : bad) {
-    const Result<ChosenPattern> mode = parse_pattern(text);
-    ASSERT_FALSE(mode) << text;
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, said, mode.failure().sentence) << text;
+    const Result<ChosenPattern> chosen = parse_pattern(text);
+    ASSERT_FALSE(chosen) << text;
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, said, chosen.failure().sentence) << text;
   }
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 // Does a pattern of this plan reach into the memory of another rank of this module?
 bool one_sided(const Resolved& resolved, const Layer& module) {
-  return module.expose != nullptr &&
-         std::any_of(resolved.modes.begin(), resolved.modes.end(), [](const Mode& mode) { return mode.reaches(); });
+  return module.expose != nullptr && std::any_of(resolved.patterns.begin(), resolved.patterns.end(),
+                                                 [](const ChosenPattern& chosen) { return chosen.reaches(); });
 }
 
 // Exchanges the outcomes of one step that began then and has this deadline. The watchdogs of the others end before this
@@ -116,7 +116,7 @@ class Steps {
     const PoolNeed need = pool_need(*set_.plan, *set_.resolved, endpoint_->alignment());
     const int sharing = set_.process->ranks_sharing(*endpoint_);
     if (Outcome done = endpoint_->make_buffers(need, sharing, common_); !done) return done.failure();
-    if (set_.resolved->modes.empty()) {  // opening is all that is measured
+    if (set_.resolved->patterns.empty()) {  // opening is all that is measured
       if (Outcome done = endpoint_->reach_all(); !done) return done.failure();
     }
     return one_sided_ ? Result<std::string>(std::string()) : facts_here();

@@ -33,7 +33,7 @@ void add_promises(Json& json, const np_limits& limits) {
 
 Json begin(const char* type, const CurveName& curve, std::uint64_t size_bytes) {
   Json json = begin(type, curve.launch);
-  json.field("variant", curve.variant->name).field("pattern", curve.mode->name).field("size_bytes", size_bytes);
+  json.field("variant", curve.variant->name).field("pattern", curve.chosen->name).field("size_bytes", size_bytes);
   return json;
 }
 
@@ -215,7 +215,7 @@ std::string sample_record(const CurveName& curve, const SampleRecord& record, co
   };
   list("ns", record.dropped, samples.ns.size());
   list("dropped_ns", 0, record.dropped);
-  const std::vector<Measure> measures = measures_of(*curve.mode->pattern, curve.variant->ranks);
+  const std::vector<Measure> measures = measures_of(*curve.chosen->pattern, curve.variant->ranks);
   json.key("measures").open('{');
   for (std::size_t m = 0; m < samples.beside.measures.size(); ++m) {
     if (!measured(samples.beside.measures[m])) continue;
@@ -243,7 +243,7 @@ std::string pause_record(int launch, const CurveName* visit, const PauseRecord& 
 
 std::string point_record(const CurveName& name, const CurveSetting& setting, const Opening& opening, const Point& point,
                          std::span<const Block> blocks) {
-  const Pattern& pattern = *name.mode->pattern;
+  const Pattern& pattern = *name.chosen->pattern;
   const PointEstimate e = estimate_point(blocks);
   std::vector<float> values = kept_values(blocks, e.leading);
   std::sort(values.begin(), values.end());
@@ -282,7 +282,7 @@ std::string point_record(const CurveName& name, const CurveSetting& setting, con
   json.field_raw("counters", counters_json(*name.variant->module, point.counters, true));
   const int nranks = opening.nranks;
   const int rank = pattern.every_rank ? 0 : pattern.clock_rank(nranks);
-  add_cells(json, pattern, name.mode->part(rank, nranks, point.size_bytes), blocks);
+  add_cells(json, pattern, name.chosen->part(rank, nranks, point.size_bytes), blocks);
   json.close('}');
   return json.take();
 }

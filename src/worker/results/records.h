@@ -20,7 +20,7 @@ namespace netpipe {
 struct CurveName {
   int launch = 0;
   const Variant* variant = nullptr;
-  const Mode* mode = nullptr;
+  const ChosenPattern* chosen = nullptr;
 };
 
 // facts: JSON of machine/environment.h.

@@ -17,11 +17,11 @@ std::span<const std::int64_t> of_rank(const RankNumbers& numbers, int rank) {
 }
 
 // By rank, of all that a visit sent there in its samples. A rank that receives no messages may have lost answers.
-std::vector<Losses> losses_of_ranks(const Mode& mode, const VisitShape& visit, const RankNumbers& lost) {
+std::vector<Losses> losses_of_ranks(const ChosenPattern& chosen, const VisitShape& visit, const RankNumbers& lost) {
   std::vector<Losses> losses(static_cast<std::size_t>(visit.nranks));
   for (int rank = 0; rank < visit.nranks; ++rank) {
     const std::span<const std::int64_t> here = of_rank(lost, rank);
-    const std::uint32_t arrivals = mode.pattern->arrivals(mode.part(rank, visit.nranks, visit.size_bytes));
+    const std::uint32_t arrivals = chosen.pattern->arrivals(chosen.part(rank, visit.nranks, visit.size_bytes));
     if (here.empty() || arrivals == 0) continue;
     Losses& own = losses[static_cast<std::size_t>(rank)];
     own.messages = visit.samples * visit.rounds * arrivals;
@@ -48,21 +48,23 @@ bool any_lost(const RankNumbers& lost) {
 constexpr double spoiled = std::numeric_limits<double>::quiet_NaN();  // the time of a sample that lost a message
 
 // What the time of a sample is multiplied by, because messages of its ranks were lost; 0: it says nothing.
-double correction(const Mode& mode, const VisitShape& visit, const RankNumbers& lost, std::size_t sample) {
+double correction(const ChosenPattern& chosen, const VisitShape& visit, const RankNumbers& lost, std::size_t sample) {
   double sent = 0, gone = 0;
   for (int rank = 0; rank < visit.nranks; ++rank) {
     const std::span<const std::int64_t> lost_here = of_rank(lost, rank);
     if (lost_here.empty()) continue;
-    sent += static_cast<double>(visit.rounds * mode.pattern->arrivals(mode.part(rank, visit.nranks, visit.size_bytes)));
+    sent +=
+        static_cast<double>(visit.rounds * chosen.pattern->arrivals(chosen.part(rank, visit.nranks, visit.size_bytes)));
     gone += static_cast<double>(lost_here[sample]);
   }
   if (gone == 0) return 1;
-  return mode.pattern->loss == Loss::thins && gone < sent ? sent / (sent - gone) : 0;
+  return chosen.pattern->loss == Loss::thins && gone < sent ? sent / (sent - gone) : 0;
 }
 
 // The time of a sample that took so long.
-double time_of(const Mode& mode, const VisitShape& visit, const RankNumbers& lost, std::size_t sample, double ns) {
-  const double times = correction(mode, visit, lost, sample);
+double time_of(const ChosenPattern& chosen, const VisitShape& visit, const RankNumbers& lost, std::size_t sample,
+               double ns) {
+  const double times = correction(chosen, visit, lost, sample);
   // How long it takes has to be found out with losses as well.
   return times > 0 ? ns * times : visit.calibrating ? ns : spoiled;
 }
@@ -80,17 +82,17 @@ struct Taken {
 
 // A pattern without notes of its own wrote clock readings: before the first sample and after each, or, where it pauses,
 // before and after each.
-Taken from_clock(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
-  const Pattern& pattern = *mode.pattern;
+Taken from_clock(const ChosenPattern& chosen, const VisitShape& visit, const Gathered& gathered) {
+  const Pattern& pattern = *chosen.pattern;
   const int clock_rank = pattern.clock_rank(visit.nranks);
   const std::vector<std::int64_t>& clock = gathered.notes[static_cast<std::size_t>(clock_rank)];
-  const bool pauses = pattern.pauses(mode.part(clock_rank, visit.nranks, visit.size_bytes));
+  const bool pauses = pattern.pauses(chosen.part(clock_rank, visit.nranks, visit.size_bytes));
   Taken taken;
   taken.ns.reserve(visit.samples);
   for (std::size_t i = 0; i < visit.samples; ++i) {
     const std::size_t begin = pauses ? 2 * i : i;
     const auto ns = static_cast<double>(clock[begin + 1] - clock[begin]);
-    taken.ns.push_back(time_of(mode, visit, gathered.lost, i, ns));
+    taken.ns.push_back(time_of(chosen, visit, gathered.lost, i, ns));
   }
   return taken;
 }
@@ -107,19 +109,19 @@ std::vector<std::span<const std::int64_t>> notes_of_sample(const RankNumbers& no
   return parts;
 }
 
-Part part_of(const Mode& mode, const VisitShape& visit) {
-  const int rank = mode.pattern->every_rank ? 0 : mode.pattern->clock_rank(visit.nranks);
-  return mode.part(rank, visit.nranks, visit.size_bytes);
+Part part_of(const ChosenPattern& chosen, const VisitShape& visit) {
+  const int rank = chosen.pattern->every_rank ? 0 : chosen.pattern->clock_rank(visit.nranks);
+  return chosen.part(rank, visit.nranks, visit.size_bytes);
 }
 
-double operations_of(const Mode& mode, const VisitShape& visit) {
-  return static_cast<double>(visit.rounds) * mode.pattern->operations(part_of(mode, visit));
+double operations_of(const ChosenPattern& chosen, const VisitShape& visit) {
+  return static_cast<double>(visit.rounds) * chosen.pattern->operations(part_of(chosen, visit));
 }
 
-Taken from_notes(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
-  const Pattern& pattern = *mode.pattern;
-  const Part part = part_of(mode, visit);
-  const double operations = operations_of(mode, visit);
+Taken from_notes(const ChosenPattern& chosen, const VisitShape& visit, const Gathered& gathered) {
+  const Pattern& pattern = *chosen.pattern;
+  const Part part = part_of(chosen, visit);
+  const double operations = operations_of(chosen, visit);
   std::vector<double> measures(pattern.measures.size());
   std::vector<double> cells(pattern.cells(part));
   Taken taken;
@@ -133,7 +135,7 @@ Taken from_notes(const Mode& mode, const VisitShape& visit, const Gathered& gath
     reading.cells = cells;
     reading.events = &taken.events[i];
     pattern.evaluate(part, visit.rounds, of_sample, reading);
-    taken.ns.push_back(time_of(mode, visit, gathered.lost, i, reading.ns));
+    taken.ns.push_back(time_of(chosen, visit, gathered.lost, i, reading.ns));
     taken.span_ns += reading.span_ns > 0 ? reading.span_ns : reading.ns;
     for (std::size_t m = 0; m < measures.size(); ++m) taken.measures[m].push_back(static_cast<float>(measures[m]));
     for (std::size_t c = 0; c < cells.size(); ++c) {
@@ -143,12 +145,13 @@ Taken from_notes(const Mode& mode, const VisitShape& visit, const Gathered& gath
   return taken;
 }
 
-Taken take(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
-  return mode.pattern->evaluate == nullptr ? from_clock(mode, visit, gathered) : from_notes(mode, visit, gathered);
+Taken take(const ChosenPattern& chosen, const VisitShape& visit, const Gathered& gathered) {
+  return chosen.pattern->evaluate == nullptr ? from_clock(chosen, visit, gathered)
+                                             : from_notes(chosen, visit, gathered);
 }
 
 // Of several pairs each is a measurement of two ranks.
-Taken take_pair(const Mode& mode, VisitShape visit, const Gathered& gathered, int first) {
+Taken take_pair(const ChosenPattern& chosen, VisitShape visit, const Gathered& gathered, int first) {
   const auto both = [&](const RankNumbers& numbers) {
     RankNumbers two;
     for (const int rank : {first, mirrored(first, visit.nranks)}) {
@@ -159,7 +162,7 @@ Taken take_pair(const Mode& mode, VisitShape visit, const Gathered& gathered, in
   };
   const Gathered of_pair{both(gathered.notes), {}, both(gathered.lost)};
   visit.nranks = 2;
-  return take(mode, visit, of_pair);
+  return take(chosen, visit, of_pair);
 }
 
 // The slowest pair is the time of a sample, with what it measured beside it; where one has no time, none has. Single
@@ -222,22 +225,22 @@ void drop_spoiled(Taken& taken) {
 
 }  // namespace
 
-Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& gathered) {
-  const double operations = operations_of(mode, visit);
+Samples take_samples(const ChosenPattern& chosen, const VisitShape& visit, const Gathered& gathered) {
+  const double operations = operations_of(chosen, visit);
   Taken taken;
-  if (const int pairs = pairs_of(*mode.pattern, visit.nranks); pairs > 1) {
+  if (const int pairs = pairs_of(*chosen.pattern, visit.nranks); pairs > 1) {
     std::vector<Taken> each;
-    for (int first = 0; first < pairs; ++first) each.push_back(take_pair(mode, visit, gathered, first));
+    for (int first = 0; first < pairs; ++first) each.push_back(take_pair(chosen, visit, gathered, first));
     taken = join(each, operations);
   } else {
-    taken = take(mode, visit, gathered);
+    taken = take(chosen, visit, gathered);
   }
   Samples samples;
-  std::vector<Losses> losses = losses_of_ranks(mode, visit, gathered.lost);
+  std::vector<Losses> losses = losses_of_ranks(chosen, visit, gathered.lost);
   samples.losses = sum_of(losses);
   const auto receivers =
       std::count_if(losses.begin(), losses.end(), [](const Losses& rank) { return rank.messages > 0; });
-  if (receivers > 1 && !mode.pattern->in_pairs) samples.losses_of_ranks = std::move(losses);
+  if (receivers > 1 && !chosen.pattern->in_pairs) samples.losses_of_ranks = std::move(losses);
   if (any_lost(gathered.lost)) drop_spoiled(taken);
   // What is dropped as warm-up is dropped with everything that it says.
   std::vector<float> values;

@@ -30,6 +30,6 @@ struct Samples {
 
 // gathered.notes: by rank, as many numbers as notes_of says. Where a pattern for two ranks has more of them, each pair
 // is evaluated as if it were alone; the slowest pair is the time of a sample, and each is a cell.
-Samples take_samples(const Mode& mode, const VisitShape& visit, const Gathered& gathered);
+Samples take_samples(const ChosenPattern& chosen, const VisitShape& visit, const Gathered& gathered);
 
 }  // namespace netpipe

@@ -16,7 +16,7 @@ Result<Report> ForkedWorkers::visit(const Command& command, Gathered& gathered) 
   const Report own = engine_.visit(command);
   std::vector<int> rank_of(static_cast<std::size_t>(group.size()));
   std::iota(rank_of.begin(), rank_of.end(), 0);
-  const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
+  const Visited visited{resolved_.patterns[command.pattern], *resolved_.variants[command.variant].module};
   Result<Report> report = collect(group, command, visited, rank_of, &own, gathered);
   if (!report) {
     lost_ = true;

@@ -172,7 +172,7 @@ Result<Report> LaunchedWorkers::visit(const Command& command, Gathered& gathered
   for (int rank = 0; rank < placement_.nranks(); ++rank) {
     rank_of[static_cast<std::size_t>(placement_.member_of_rank[static_cast<std::size_t>(rank)])] = rank;
   }
-  const Visited visited{resolved_.modes[command.pattern], *resolved_.variants[command.variant].module};
+  const Visited visited{resolved_.patterns[command.pattern], *resolved_.variants[command.variant].module};
   Result<Report> report = collect(*group_, there, visited, rank_of, nullptr, gathered);
   if (!report) return with_last_words(report.failure());
   return report;

@@ -11,15 +11,15 @@ namespace {
 
 constexpr int look_every_ms = 100;  // whether the user has interrupted
 
-void make_room(Gathered& gathered, const Mode& mode, int nranks, const Command& command) {
+void make_room(Gathered& gathered, const ChosenPattern& chosen, int nranks, const Command& command) {
   for (RankNumbers* numbers : {&gathered.notes, &gathered.counters, &gathered.lost}) {
     numbers->resize(static_cast<std::size_t>(nranks));
     for (std::vector<std::int64_t>& of_rank : *numbers) of_rank.clear();
   }
   for (int rank = 0; rank < nranks; ++rank) {
-    const Part part = mode.part(rank, nranks, command.size_bytes);
+    const Part part = chosen.part(rank, nranks, command.size_bytes);
     gathered.notes[static_cast<std::size_t>(rank)].assign(
-        notes_of(*mode.pattern, part, command.samples, command.rounds), 0);
+        notes_of(*chosen.pattern, part, command.samples, command.rounds), 0);
   }
 }
 
@@ -64,7 +64,7 @@ Result<Report> collect(Group& group, const Command& command, const Visited& visi
                        const Report* own, Gathered& gathered) {
   const auto nranks =
       static_cast<int>(std::count_if(rank_of.begin(), rank_of.end(), [](int rank) { return rank >= 0; }));
-  make_room(gathered, visited.mode, nranks, command);
+  make_room(gathered, visited.chosen, nranks, command);
   Reports reports(nranks);
   if (own != nullptr) reports.add(rank_of[0], *own);
   // Members that have not reported yet wait for the one that has, and see nothing of its report.

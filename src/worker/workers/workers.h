@@ -49,7 +49,7 @@ class Workers {
 void tell(Group& group, const Command& command);
 // What is visited: a pattern over a layer.
 struct Visited {
-  const Mode& mode;
+  const ChosenPattern& chosen;
   const Layer& layer;
 };
 // The reports of members 1.. of the group, and what each has to say. rank_of: by member, -1: this one is no rank. own:
