@@ -172,7 +172,7 @@ typedef enum np_process_model {
 /* What netpipe tells an endpoint. It outlives the endpoint. */
 typedef struct np_context {
   uint32_t size;             /* sizeof(np_context) of this netpipe: read it before a field that a later version added */
-  int32_t rank, nranks;      /* this process, and how many take part; of NP_LAUNCHED -1 and 0 until bootstrap */
+  int32_t rank, nranks;      /* this process, and how many take part; NP_LAUNCHED: -1 and 0 before bootstrap */
   const np_value* options;   /* in the order of the module's table */
   uint64_t max_bytes;        /* the largest message that will be asked for */
   const volatile int* abort; /* not 0: give up now and return NP_ABORTED */
@@ -186,7 +186,7 @@ typedef struct np_context {
                        np_module.max_threads */
   uint32_t rails;   /* reserved, as np_module.max_rails: 1 */
   const char* const* rail_addresses; /* reserved: to local_address. Which links a layer uses is an option of it */
-  uint32_t host_rank; /* which of the ranks of its host this one is, from 0; of NP_LAUNCHED 0, its library knows */
+  uint32_t host_rank; /* which of the ranks of its host this one is, from 0; NP_LAUNCHED: 0, its library knows */
   uint32_t reserved;  /* 0 */
 } np_context;
 
@@ -561,8 +561,8 @@ typedef struct np_module {
   np_status (*wait)(np_endpoint* endpoint, np_request* requests, size_t count);
   np_status (*test)(np_endpoint* endpoint, np_request* request);
 
-  /* Of NP_LAUNCHED it is also called after each visit, outside the timed region, so that what the library moves only
-   * while it is called gets where it belongs. */
+  /* netpipe also calls a barrier of NP_LAUNCHED after each visit, outside the timed region: many libraries move data
+   * only inside their calls, so a message may still be under way when the visit ends. */
   np_status (*barrier)(np_endpoint* endpoint);
 
   /* The settings as they really are: buffer sizes that the kernel granted, algorithms chosen, how it waits. Three

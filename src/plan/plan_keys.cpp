@@ -189,7 +189,7 @@ const std::vector<PlanKey>& table() {
        .type = PlanType::integer,
        .least = 1,
        .most = most_ranks,
-       .help = "Processes of each variant; memcpy and null stay in one process",
+       .help = "Processes of each variant; a layer that stays in one process has one",
        .agreed = true,
        .field = [](Plan& p) -> Field { return &p.ranks; }},
       {.name = "pin",

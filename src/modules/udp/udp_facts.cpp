@@ -48,7 +48,7 @@ constexpr np_counter kCounters[kCounted] = {
      NP_COUNTS_UP},
     {"late", "1", "datagrams of messages that counted as lost when they came", NP_COUNTS_UP},
     {"duplicates", "1", "datagrams that came again", NP_COUNTS_UP},
-    {"strangers", "1", "datagrams of others, or not of this measurement, dropped", NP_COUNTS_UP},
+    {"strangers", "1", "datagrams that were dropped because they belong to no rank of this measurement", NP_COUNTS_UP},
     {"questions", "1", "times that this rank asked whether a message had left", NP_COUNTS_UP},
     {"answered", "1", "such questions of the others", NP_COUNTS_UP},
     {"delays_compared", "1", "messages, one in 16, whose delay was compared with that of the one before", NP_COUNTS_UP},

@@ -44,7 +44,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
             size_bytes=size,
             what=f"{variant} copies through memory of the host that is not pinned{said}.",
             evidence={"times": gain} if gain is not None else {},
-            certainty="What memory it is is certain; what it costs is shown by the experiment.",
+            certainty="That the memory is not pinned is certain; what it costs is shown by the experiment.",
             cause="The device reads and writes pinned pages alone, so the driver copies through a small pinned buffer "
             "of its own, piece by piece.",
             remedy=f"{OPTION}={PINNED}; in a program: cuMemHostAlloc (cudaMallocHost, pin_memory of PyTorch), or "
