@@ -60,7 +60,7 @@ ROOMS = {
     "src/engine/hosted": ("test_two_hosts",),
     "src/engine/simulated/": ("test_smpi",),
     "src/link/": ("test_two_hosts",),
-    "src/profiler/": ("test_profile_command", "test_profiler_library"),
+    "src/profiler/": ("test_profile_command", "test_profile_lam", "test_profiler_library"),
     "src/relay/": ("test_labs",),
     "src/serving/": ("test_behind_the_door", "test_strangers", "test_two_hosts"),
     "tests/modules/bad/": ("test_bad_modules",),

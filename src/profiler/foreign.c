@@ -22,10 +22,6 @@
 #else
 #define FAMILY "MPICH" /* and those that share its handles: Intel MPI, MVAPICH */
 #endif
-/* What the library of the program must call itself, or the beginning of it: "Open MPI v4.1.4". */
-#ifndef PROFILER_LIBRARY
-#define PROFILER_LIBRARY ""
-#endif
 
 /* The family of the MPI library that is loaded; NULL: there is none. */
 COLD static const char* family_here(void) {
@@ -38,13 +34,13 @@ COLD static const char* family_here(void) {
   return "MPICH";
 }
 
-/* What it calls itself, in one line. */
+/* What it calls itself: "Open MPI v4.1.4", without what it says of its making. */
 COLD static void name_here(char* name, size_t room) {
   int (*const ask)(char*, int*) = (int (*)(char*, int*))dlsym(RTLD_DEFAULT, "PMPI_Get_library_version");
   char text[8192] = ""; /* longer than any library's */
   int length = 0;
   if (ask != NULL) ask(text, &length);
-  text[strcspn(text, "\n")] = '\0';
+  text[strcspn(text, "\n,")] = '\0';
   for (char* tab = text; (tab = strchr(tab, '\t')) != NULL;) *tab = ' ';
   snprintf(name, room, "%s", text);
 }
@@ -56,10 +52,8 @@ COLD static void say(const char* family, const char* name) {
   snprintf(path, sizeof path, "%s/foreign.problem", folder);
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) return; /* another process has said it */
-  const int length =
-      snprintf(line, sizeof line, "the program uses %s (%s), but the profiler was built for %s%s%s%s\n", family,
-               name[0] != '\0' ? name : "version not known", FAMILY, PROFILER_LIBRARY[0] != '\0' ? " (" : "",
-               PROFILER_LIBRARY, PROFILER_LIBRARY[0] != '\0' ? ")" : "");
+  const int length = snprintf(line, sizeof line, "the program uses %s (%s), but the profiler was built for %s\n",
+                              family, name[0] != '\0' ? name : "version not known", FAMILY);
   if (write(file, line, (size_t)length) < 0) unlink(path);
   close(file);
 }
@@ -109,10 +103,8 @@ COLD static void begin_again(void) {
 COLD static int fits(void) {
   const char* const family = family_here();
   char name[512] = "";
-  if (family == NULL) return 1;
-  const int same = strcmp(family, FAMILY) == 0;
-  if (!same || PROFILER_LIBRARY[0] != '\0') name_here(name, sizeof name);
-  if (same && strncmp(name, PROFILER_LIBRARY, strlen(PROFILER_LIBRARY)) == 0) return 1;
+  if (family == NULL || strcmp(family, FAMILY) == 0) return 1;
+  name_here(name, sizeof name);
   say(family, name);
   if (leave_preload()) begin_again();
   return 0;
@@ -127,7 +119,8 @@ struct search {
 COLD static int nth(struct dl_phdr_info* library, size_t size, void* argument) {
   struct search* const search = argument;
   (void)size;
-  if (library->dlpi_name == NULL || strstr(library->dlpi_name, "/libmpi") == NULL || search->n-- > 0) return 0;
+  const char* const name = library->dlpi_name;
+  if (name == NULL || (strstr(name, "/libmpi") == NULL && strstr(name, "/liblam") == NULL) || search->n-- > 0) return 0;
   snprintf(search->found, sizeof search->found, "%s", library->dlpi_name);
   return 1;
 }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC UINT64_C(0x31666f7270706e21) /* "!npprof1" */
-#define PART_LAYOUT 1u
+#define PART_LAYOUT 2u
 
 enum { PART_STARTED = 1, PART_ENDED = 2, PART_ABORTED = 3 }; /* header.state: MPI_Init, MPI_Finalize, MPI_Abort */
 enum { PEER_ANY = -1, PEER_NONE = -2, PEER_MANY = -3 };      /* of entries and events, where it is no rank */
@@ -77,6 +77,7 @@ struct part {
   uint32_t entries, communicators, members;            /* used */
   uint64_t calls, mpi_ticks, compute_ticks;            /* outermost calls; compute: between calls of one thread */
   uint64_t coarse_calls, untracked_buffers;            /* what the tables had no room for */
+  uint64_t untracked_transfers;                        /* the same */
   uint64_t events, events_lost, event_limit;           /* of the trace */
   struct moment first, last;                           /* first: at MPI_Init; last: of a late call, at least the end */
   uint64_t began, ended;                               /* ticks: after MPI_Init, before MPI_Finalize (0: never) */

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from conftest import NATIVE
-from mpi import EVERYDAY, LIBRARIES, Mpis
+from mpi import LIBRARIES, Mpis
 
+from netpipe.libraries.starting import description
+from netpipe.libraries.starting.processes import end_all_with
 from netpipe.profiles import Profile, read
 
 HERE = Path(__file__).parent
@@ -43,6 +46,7 @@ class Bench:
     launcher: Path
     program: Path
     folder: Path
+    environment: Mapping[str, str]  # that the library needs
 
     def run(self, *words: str | Path) -> Done:
         done = subprocess.run(
@@ -52,9 +56,27 @@ class Bench:
             timeout=120,
             check=False,
             cwd=self.folder,
-            env={**os.environ, **ROOT, "NETPIPE_NATIVE": str(NATIVE)},
+            env=self._environment(),
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **ROOT, **self.environment, "NETPIPE_NATIVE": str(NATIVE)}
+
+    def start(self) -> subprocess.Popen[str]:
+        """The profile of a program that waits to be ended, in a session of its own, as of a terminal."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "netpipe", "profile", "--", *self.launch(self.program, "wait")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self._environment(),
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        return process
 
     def launch(self, *words: str | Path) -> list[str]:
         return [str(self.launcher), "-n", "2", *map(str, words)]
@@ -69,33 +91,44 @@ class Bench:
 
 Make = Callable[[str], Bench]
 # Building the profiler takes ten seconds for each library, so `make test` has one.
-LIBRARY = ["mpich", pytest.param("openmpi", marks=pytest.mark.deep)]
+LIBRARY = ["mpich", pytest.param("openmpi", marks=pytest.mark.deep), "impi"]
+
+
+class Programs(dict[str, Path]):
+    """The test program, by library. It is compiled when it is first needed."""
+
+    def __init__(self, folder: Path, mpis: Mpis) -> None:
+        super().__init__()
+        self._folder = folder
+        self._mpis = mpis
+
+    def __missing__(self, name: str) -> Path:
+        mpicc = LIBRARIES[name][0]
+        rpath = f"-Wl,-rpath,{mpicc.parent.parent / 'lib'}"
+        (module,) = self._mpis.need(name)
+        subprocess.run(
+            [mpicc, HERE / "profiled.c", "-o", self._folder / name, rpath],
+            check=True,
+            timeout=60,
+            capture_output=True,
+            env={**os.environ, **description.read(module.path).environment},
+        )
+        self[name] = self._folder / name
+        return self[name]
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The test program, by library."""
-    found = {}
-    for name in EVERYDAY:
-        mpicc = LIBRARIES[name][0]
-        if mpicc.exists():
-            found[name] = tmp_path_factory.mktemp("profiled") / name
-            rpath = f"-Wl,-rpath,{mpicc.parent.parent / 'lib'}"
-            subprocess.run(
-                [mpicc, HERE / "profiled.c", "-o", found[name], rpath],
-                check=True,
-                timeout=60,
-                capture_output=True,
-            )
-    return found
+def programs(tmp_path_factory: pytest.TempPathFactory, mpis: Mpis) -> Programs:
+    return Programs(tmp_path_factory.mktemp("profiled"), mpis)
 
 
 @pytest.fixture
-def make(with_mpis: Mpis, programs: dict[str, Path], tmp_path: Path) -> Make:
+def make(with_mpis: Mpis, programs: Programs, tmp_path: Path) -> Make:
     def one(name: str) -> Bench:
         (module,) = with_mpis.need(name)
         assert module.launcher is not None
-        return Bench(name, module.launcher[1], programs[name], tmp_path)
+        needs = description.read(module.path).environment
+        return Bench(name, module.launcher[1], programs[name], tmp_path, needs)
 
     return one
 
@@ -148,7 +181,7 @@ def test_what_a_program_did_is_kept_whatever_ends_it(make: Make, name: str, how:
     bench = make(name)
     done = bench.profile(bench.program, how)
     # A rank that calls exit(0) without MPI_Finalize is an error to Open MPI's launcher, and none to MPICH's.
-    assert done.code != 0 or (how, name) == ("exit", "mpich")
+    assert done.code != 0 or (how, name) in {("exit", "mpich"), ("exit", "impi")}
     profile = bench.result
     assert calls_of(profile, 0)["Send", 100] == 10
     assert calls_of(profile, 1)["Recv", 100] == 10
@@ -159,6 +192,44 @@ def test_what_a_program_did_is_kept_whatever_ends_it(make: Make, name: str, how:
     else:
         assert "unfinished" in states.values()
         assert "did not reach MPI_Finalize" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["interrupt", "terminate"])
+@pytest.mark.parametrize("name", LIBRARY)
+def test_what_a_program_did_until_a_signal_is_kept(make: Make, name: str, number: signal.Signals) -> None:
+    """An interrupt goes to all processes of the terminal, and a time limit ends netpipe alone."""
+    bench = make(name)
+    with bench.start() as process:
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, said
+    profile = bench.result
+    assert calls_of(profile, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+    assert [rank.state for rank in profile.ranks] == ["unfinished", "unfinished"]
+    assert "did not reach MPI_Finalize" in said
+    assert not list(bench.folder.glob(".netpipe-profile-*"))
+
+
+def test_a_profile_is_made_of_what_a_killed_netpipe_has_left(make: Make) -> None:
+    bench = make("mpich")
+    with bench.start() as process:
+        (folder,) = bench.folder.glob(".netpipe-profile-*")
+        process.kill()
+        process.wait(20)
+        end_all_with(str(folder))
+    done = bench.profile()
+    assert f"netpipe profile --from {folder} -o FILE makes a profile of it" in done.err
+    done = bench.run("profile", "--from", folder.name, "-o", "killed.jsonl")
+    assert done.code == 0, done.err
+    killed = read(bench.folder / "killed.jsonl")
+    assert calls_of(killed, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+    assert killed.header.command == bench.launch(bench.program, "wait")
+    assert killed.end is not None
+    assert killed.end.exit_code is None
+    assert not folder.exists()
 
 
 def test_a_forked_child_is_no_rank(make: Make) -> None:
@@ -191,6 +262,17 @@ def test_a_script_that_runs_two_programs(make: Make) -> None:
     assert calls_of(bench.result, 0)["Send", 100] == 10
 
 
+def test_the_second_program_of_a_process_of_the_job_is_named(make: Make) -> None:
+    """Without a launcher each program is alone, so the second one starts too."""
+    bench = make("mpich")
+    script = bench.folder / "both.sh"
+    script.write_text('"$1" && "$1"\n')
+    done = bench.profile(command=["sh", str(script), str(bench.program)])
+    assert done.code == 0, done.err
+    assert "rank 0: this job ran a second MPI program: only the first one is profiled" in done.err
+    assert calls_of(bench.result, 0) == {("Barrier", 0): 1}
+
+
 @pytest.mark.deep
 def test_a_program_of_the_standard_abi(make: Make) -> None:
     """MPICH has both interfaces, and its own compiler would build a profiler for the other one."""
@@ -220,7 +302,7 @@ def test_a_job_script_is_told_where_to_put_the_profiler(make: Make) -> None:
 # ------------------------------------------------------------------------------------------------------- refused
 
 
-def test_a_program_of_another_library_is_refused(make: Make, programs: dict[str, Path]) -> None:
+def test_a_program_of_another_library_is_refused(make: Make, programs: Programs) -> None:
     bench = make("mpich")
     make("openmpi")
     done = bench.profile(programs["openmpi"])
@@ -228,6 +310,19 @@ def test_a_program_of_another_library_is_refused(make: Make, programs: dict[str,
     assert "is the launcher of MPICH" in done.err
     assert "linked with Open MPI" in done.err
     assert not (bench.folder / "profile.jsonl").exists()
+
+
+def test_a_program_of_another_library_in_a_script_is_named(make: Make, programs: Programs) -> None:
+    """The command line does not show it, as with `mpirun python app.py`."""
+    bench = make("mpich")
+    make("openmpi")
+    script = bench.folder / "app.sh"
+    script.write_text(f"#!/bin/sh\nexec {programs['openmpi']}\n")
+    script.chmod(0o755)
+    done = bench.profile(script)
+    assert done.code == 4
+    assert "there is no profile: the program uses Open MPI (Open MPI v5." in done.err
+    assert "but the profiler was built for MPICH; start it with the launcher of its own library" in done.err
 
 
 def test_a_program_without_mpi(make: Make) -> None:

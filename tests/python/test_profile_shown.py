@@ -130,6 +130,10 @@ def test_many_ranks_are_quartiles() -> None:
             "in 20,000 calls the size is rounded up to a power of two, so volumes and mean sizes are upper bounds.",
         ),
         ({"untracked_buffers": 5}, "5 uses count as first ones, so buffer reuse is a lower bound."),
+        (
+            {"untracked_transfers": 7},
+            "7 were not, so their waits have no size, and the share that was found done is of the others.",
+        ),
         ({"threads": "multiple"}, "Rank 1 could call MPI from several threads at once:"),
         (
             {"problem": "a second MPI program ran in this job"},

@@ -46,6 +46,35 @@ def test_the_launcher_behind_env_gets_the_variables_of_its_ranks() -> None:
     assert with_variables(alone, {"X": "y"}) == ["./app", "1"]
 
 
+# -------------------------------------------------------------------------------------------------------- LAM
+
+
+def test_lams_ranks_get_what_mpirun_exports() -> None:
+    """They have the environment of the daemons, and mpirun does not understand every value."""
+    build: Any = SimpleNamespace(title="LAM/MPI 7.1.4")
+    lam = libraries.launchers()["lam"]
+
+    def command(*words: str) -> list[str]:
+        target = Target(("mpirun.lam", *words), lam, None, build, "")
+        return with_variables(target, {"A": "/x", "B": "two words", "C": "1,2"})[1:]
+
+    assert command("-np", "2", "./app") == ["-x", "A=/x,B,C", "-np", "2", "./app"]
+    # It reads one -x alone, and what stands behind the program is the program's.
+    assert command("-ssi", "rpi", "tcp", "-x", "OWN", "C", "./app") == [
+        "-ssi", "rpi", "tcp", "-x", "OWN,A=/x,B,C", "C", "./app"
+    ]  # fmt: skip
+    assert command("C", "./app", "-x", "1") == ["-x", "A=/x,B,C", "C", "./app", "-x", "1"]
+    assert lam.passing({}) == []
+
+
+def test_a_program_of_lam_is_known_by_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = tmp_path / "app"
+    app.write_bytes(b"\x7fELF")
+    text = "\tliblamio.so.4 => /lib/liblamio.so.4 (0x1)\n\tliblam.so.4 => /lib/liblam.so.4 (0x2)\n"
+    monkeypatch.setattr(targets.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=text))
+    assert targets._libmpi(app) == Path("/lib/liblam.so.4")
+
+
 # ------------------------------------------------------------------------------------------------- the standard ABI
 
 
@@ -116,6 +145,25 @@ def test_a_profiler_for_the_abi_fits_every_library_that_has_it(
     )
     linked(monkeypatch, app=prefix / "lib/libmpi.so.12", mpich=Path("/mpich/lib/libmpi_abi.so.1"))
     assert understand([str(prefix / "bin/mpiexec"), str(prefix / "app")]).build.title.endswith("/bin/mpicc")
+
+
+def test_of_two_modules_that_find_the_library_it_is_that_of_the_launcher(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By LD_LIBRARY_PATH a module may find a library that it was not built for."""
+    (prefix / "app").write_text("")
+    (prefix / "app").chmod(0o755)
+    library, compiler = prefix / "lib/libmpi.so.12", prefix / "bin/mpicc"
+    both = [
+        SimpleNamespace(
+            name=f"mpi@{name}", file=Path(f"{name}.so"), compiler=compiler, launcher=("mpich", path)
+        )
+        for name, path in (("intel", prefix / "other/mpiexec"), ("mpich", prefix / "bin/mpiexec"))
+    ]
+    monkeypatch.setattr(targets.added, "all_", lambda **_: both)
+    linked(monkeypatch, app=library, intel=library, mpich=library)
+    assert understand([str(prefix / "bin/mpiexec"), str(prefix / "app")]).module == "mpi@mpich"
+    assert understand([str(prefix / "app")]).module == "mpi@intel"
 
 
 # --------------------------------------------------------------------------------------------------- static programs

@@ -50,7 +50,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "findings": {"reading", "records", "units", "libraries"},  # what a library calls its settings
     "prediction": {"profiles", "reading", "records", "units"},
     "launch": {"libraries", "native", "events", "units", "failure"},
-    "profiling": {"profiles", "libraries", "units", "failure"},  # runs a program, and gathers its profile
+    "profiling": {"profiles", "launch", "libraries", "units",
+                  "failure"},  # runs a program, and gathers its profile
     "applications": {"kernels", "profiles", "launch", "libraries", "native", "remembered", "units",
                      "failure"},  # runs the kernels
     "lab": {"native", "units", "failure"},  # virtual clusters on this machine

@@ -77,6 +77,11 @@ def test_the_command_line_measures_where_and_how_the_tuner_did() -> None:
     assert launcher == "mpirun -n 2 -x OMPI_MCA_btl=self PROGRAM"
 
 
+def test_the_command_line_of_lam_exports_what_was_tuned() -> None:
+    _, launcher = files(tuned("lam", {"LAM_MPI_SSI_coll": "smp"}))["command.txt"].splitlines()
+    assert launcher == "mpirun -np 2 -x LAM_MPI_SSI_coll=smp PROGRAM"
+
+
 def test_a_layer_of_its_own_has_no_file_for_a_library() -> None:
     assert set(files(tuned())) == {"tuned.toml", "command.txt"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from netpipe.failure import USAGE, Failure
+from netpipe.failure import DONE, USAGE, Failure
 from netpipe.streams import say
 
 
@@ -28,9 +28,18 @@ from netpipe.streams import say
     help="The most calls of each rank to keep in order, 48 bytes each while it runs; 0 keeps none  [default: 1000000]",
 )
 @click.option("--no-trace", is_flag=True, help="Keep no calls in order, as --events 0.")
+@click.option(
+    "--from",
+    "left",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Run nothing: make a profile of the folder that a netpipe profile which was killed has left.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what the program prints.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def command(output: Path, events: int | None, no_trace: bool, quiet: bool, command: tuple[str, ...]) -> int:
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(
+    output: Path, events: int | None, no_trace: bool, left: Path | None, quiet: bool, command: tuple[str, ...]
+) -> int:
     """Run an MPI program and record the messages it sends.
 
     COMMAND is what you would type without netpipe: mpirun -n 4 ./app. Nothing is compiled anew, the output is the
@@ -38,14 +47,23 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
     what another library or network would make of them.
 
     Each rank writes into the folder of --output while it runs. If the program runs on several hosts, all of them have
-    to see that folder.
+    to see that folder. SIGTERM and SIGHUP are passed on to COMMAND, and what it did until its end is in the profile.
     """
     from netpipe import version
     from netpipe.profiles.lines import is_profile, write
-    from netpipe.profiling import Request, profile
+    from netpipe.profiling import Request, notes, profile, rescue
     from netpipe.profiling.run import DEFAULT_EVENTS
     from netpipe.units import counted
 
+    if left is not None and (command or no_trace or events is not None):
+        raise Failure(
+            USAGE, "--from takes what is in its folder; leave out the command, --events and --no-trace"
+        )
+    if left is None and not command:
+        raise Failure(
+            USAGE,
+            "there is no command; give it as you would without netpipe: netpipe profile -- mpirun -n 4 ./app",
+        )
     if no_trace and events:
         raise Failure(USAGE, "--no-trace and --events exclude each other")
     if output.exists() and not (is_profile(output) or output.stat().st_size == 0):
@@ -53,18 +71,22 @@ def command(output: Path, events: int | None, no_trace: bool, quiet: bool, comma
     folder = output.absolute().parent
     if not folder.is_dir():
         raise Failure(USAGE, f"there is no folder {folder}; make it, or choose another name with --output")
-    whole, code, notes = profile(
-        Request(
-            command=command,
-            folder=folder,
-            events=0 if no_trace else DEFAULT_EVENTS if events is None else events,
-            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            version=version(),
+    if left is not None:
+        whole, found = rescue(left, lambda made: write(made, output), version())
+        code, said = DONE, notes(whole, found)
+    else:
+        whole, code, said = profile(
+            Request(
+                command=command,
+                folder=folder,
+                events=0 if no_trace else DEFAULT_EVENTS if events is None else events,
+                started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                version=version(),
+            ),
+            lambda made: write(made, output),
         )
-    )
-    write(whole, output)
     if not quiet:
-        for sentence in notes:
+        for sentence in said:
             say(sentence)
         ranks = [one for one in whole.ranks if one.seconds > 0]
         share = sum(one.mpi_s for one in ranks) / max(sum(one.seconds for one in ranks), 1e-9)

@@ -14,11 +14,13 @@ from typing import Any
 class Interrupt:
     """While entered, these signals are only counted, and they make `fileno` readable so that a waiting selector wakes
     up. A SIGHUP that is ignored stays so (nohup). Only the main thread can receive signals: in another thread `count`
-    stays 0.
+    stays 0. With `children`, the end of a child makes it readable too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, children: bool = False) -> None:
         self.count = 0
+        self.last = 0  # signal; 0: there was none
+        self._children = children
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup_before: int | None = None
         self._here, self._there = socket.socketpair()
@@ -32,6 +34,8 @@ class Interrupt:
                 if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                     continue
                 self._before[number] = signal.signal(number, self._count)
+            if self._children:
+                self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         return self
 
     def __exit__(
@@ -44,8 +48,9 @@ class Interrupt:
         self._here.close()
         self._there.close()
 
-    def _count(self, _number: int, _frame: FrameType | None) -> None:
+    def _count(self, number: int, _frame: FrameType | None) -> None:
         self.count += 1
+        self.last = number
 
     def fileno(self) -> int:
         return self._here.fileno()

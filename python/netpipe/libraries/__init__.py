@@ -17,7 +17,7 @@ import os
 import pkgutil
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pwd import struct_passwd
@@ -131,6 +131,7 @@ class Launcher:
     precedence: ClassVar[int] = 0  # looked for before those of a lower one, whose `says` it matches as well
     programs: ClassVar[tuple[str, ...]] = ("mpiexec", "mpirun")  # its names beside the compiler, best first
     starts: ClassVar[tuple[str, ...]] = ()  # the process management interfaces that it offers
+    ranks_option: ClassVar[str] = "-n"  # takes the number of ranks
     replaces_others: ClassVar[bool] = False  # it can be named with --launcher
     shared: ClassVar[bool] = False  # one object serves all modules of a run
 
@@ -154,6 +155,17 @@ class Launcher:
         of all ranks. None: it passes on its own environment.
         """
         return []
+
+    def user(self) -> struct_passwd | None:
+        """Who runs its ranks, where that is not us. Raises Failure."""
+        return None
+
+    @classmethod
+    def with_variables(cls, words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+        """A user's words behind the launcher's name, such that all ranks get these variables too. The launcher is
+        started with them.
+        """
+        return [*cls.passing(variables), *words]
 
     def commands(self, job: Job) -> tuple[Command, ...]:
         """The same, where that takes one for each host."""

@@ -103,6 +103,7 @@ class Rank(Line, kw_only=True, tag="rank"):
     calls: int = 0
     reuse: Reuse = msgspec.field(default_factory=Reuse)
     untracked_buffers: int = 0  # first uses for which there was no room
+    untracked_transfers: int = 0  # that were started while too many were under way to follow one more
     coarse_calls: int = 0  # whose size was rounded up to a power of two, or more was lost, for want of room
     events: int = 0
     events_complete: bool = True  # False: the trace ended before the program did
@@ -198,7 +199,7 @@ class Trace(Line, kw_only=True, tag="trace"):
 class End(Line, kw_only=True, tag="end"):
     """The last line. A file without it was cut off."""
 
-    exit_code: int = 0  # of the command
+    exit_code: int | None = 0  # of the command; None: it had not ended, or netpipe was killed before it did
     wall_s: Seconds = 0.0
 
 

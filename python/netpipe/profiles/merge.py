@@ -29,6 +29,7 @@ DOES = (  # bits of src/profiler/calls.h, from the lowest
     "half",
 )
 LAST_NUMBER = 0xFFFF  # of a communicator that a trace can name
+FOREIGN = "foreign.problem"  # what src/profiler/foreign.c writes
 
 
 @dataclass(slots=True)
@@ -37,6 +38,12 @@ class Parts:
 
     parts: list[Part] = field(default_factory=list)
     problems: dict[int, str] = field(default_factory=dict)  # by rank
+    foreign: str = ""  # of a program that uses another MPI than the profiler was built for
+
+    @property
+    def why(self) -> str:
+        """Why there is no part, as far as somebody has said it."""
+        return next(iter(self.problems.values()), self.foreign)
 
     @property
     def ranks(self) -> int:
@@ -47,6 +54,9 @@ def find(folder: Path) -> Parts:
     """Everything in a folder that is a part."""
     found = Parts()
     for path in folder.iterdir():
+        if path.name == FOREIGN:
+            found.foreign = library_text(path.read_text(errors="replace"))
+            continue
         name = re.fullmatch(r"(\d+)\.(part|problem)", path.name)
         if name is None:
             continue
@@ -127,6 +137,7 @@ def _rank(part: Part, rate: float, events: int, problem: str | None) -> Rank:
         calls=int(header["calls"]),
         reuse=Reuse(**{name: int(header["reuse"][name]) for name in header["reuse"].dtype.names}),
         untracked_buffers=int(header["untracked_buffers"]),
+        untracked_transfers=int(header["untracked_transfers"]),
         coarse_calls=int(header["coarse_calls"]),
         events=events,
         events_complete=not int(header["event_limit"]) or not int(header["events_lost"]),

@@ -17,12 +17,12 @@ MOST_LISTED = 1 << 16  # ranks that the file lacks; the number in a damaged firs
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the profile lacks. `what`: cut_off, nothing, no_calls, aborted, unfinished, problem, failed (the
-    command), no_trace; and trace, coarse, sizes, peers, phases, buffers, threads, of which tables.py knows.
+    command), no_trace; and trace, coarse, sizes, peers, phases, buffers, transfers, threads, of which tables.py knows.
     """
 
     what: str
     ranks: list[int] = []
-    count: int = 0  # of events, calls, buffers or ranks; the exit code of aborted and failed
+    count: int = 0  # of events, calls, buffers, transfers or ranks; the exit code of aborted and failed
     why: str = ""
 
 

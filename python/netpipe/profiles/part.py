@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = 0x31666F7270706E21
-LAYOUT = 1
+LAYOUT = 2
 STATES = {1: "unfinished", 2: "finalized", 3: "aborted"}
 THREADS = ("single", "funneled", "serialized", "multiple")  # the levels of MPI, in their order
 
@@ -31,10 +31,8 @@ HEADER = np.dtype(
         ("event_bytes", _u4),
         *((name, _i4) for name in ("rank", "ranks", "thread_level", "state", "exit_code")),
         *((name, _u4) for name in ("entries", "communicators", "members")),
-        *(
-            (name, _u8)
-            for name in ("calls", "mpi_ticks", "compute_ticks", "coarse_calls", "untracked_buffers")
-        ),
+        *((name, _u8) for name in ("calls", "mpi_ticks", "compute_ticks")),
+        *((name, _u8) for name in ("coarse_calls", "untracked_buffers", "untracked_transfers")),
         *((name, _u8) for name in ("events", "events_lost", "event_limit")),
         ("first", MOMENT),
         ("last", MOMENT),

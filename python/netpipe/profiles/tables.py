@@ -449,5 +449,7 @@ def _missing(profile: Profile, rows: Counted) -> Iterable[Gap]:
             yield Gap(what=what, ranks=sorted({*rows["rank"][mask].tolist()}), count=rows.calls(mask))
     if some := [one.rank for one in there if one.untracked_buffers]:
         yield Gap(what="buffers", ranks=some, count=sum(one.untracked_buffers for one in there))
+    if some := [one.rank for one in there if one.untracked_transfers]:
+        yield Gap(what="transfers", ranks=some, count=sum(one.untracked_transfers for one in there))
     if some := [one.rank for one in there if one.threads == "multiple"]:
         yield Gap(what="threads", ranks=some)

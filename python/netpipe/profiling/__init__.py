@@ -3,6 +3,7 @@
 leave behind.
 """
 
-from netpipe.profiling.run import Request, profile
+from netpipe.profiling.left import rescue
+from netpipe.profiling.run import Request, notes, profile
 
-__all__ = ["Request", "profile"]
+__all__ = ["Request", "notes", "profile", "rescue"]

@@ -24,7 +24,8 @@ from netpipe.profiling.elf import is_elf, is_static
 from netpipe.profiling.scripts import ASSIGNMENT, LAUNCHER_NAME
 
 LDD_S = 20.0
-LIBRARY = re.compile(r"^\s*(libmpi[\w.+-]*\.so[\w.]*) => (/\S+)", re.MULTILINE)
+FILES = ("libmpi*.so*", "liblam.so*")  # the latter is LAM's
+LIBRARY = re.compile(r"^\s*((?:libmpi[\w.+-]*|liblam)\.so[\w.]*) => (/\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ def understand(command: Sequence[str]) -> Target:
     libraries = added.all_(layer=MPI)
     if library is not None:
         linked = {one.name: _libmpi(one.file) for one in libraries}
-        owner = next((one for one in libraries if _same(linked[one.name], library)), None)
+        owners = [one for one in libraries if _same(linked[one.name], library)]
+        # With LD_LIBRARY_PATH the modules of MPICH and Intel MPI, say, find the library of one of them.
+        owner = next((one for one in owners if _starts(one, first)), owners[0] if owners else None)
         # The standard ABI is the same whatever library has it, so a profiler that was built for another one fits.
         others = (one for one in libraries if _is_abi(library) and _is_abi(linked[one.name]))
         fits = owner or next(others, None)
@@ -179,7 +182,7 @@ def _builder_near(library: Path, launcher: Path) -> Builder:
                 continue
             if abi:
                 return build
-            linked = [one for place in _folders(build) for one in place.glob("libmpi*.so*")]
+            linked = [one for place in _folders(build) for name in FILES for one in place.glob(name)]
             if any(_same(one, library) for one in linked) or library.parent in _folders(build):
                 return build
     raise Failure(

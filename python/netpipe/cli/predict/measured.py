@@ -91,6 +91,9 @@ def measure(
         line = Line(console(sys.stderr), say)
         try:
             add_first(output, first_contacts(first, line.show))
+        except Failure as failure:
+            kept = f"the curves that were measured are in {output}, which netpipe predict takes as a run"
+            raise Failure(failure.exit_code, f"{failure.sentence}; {kept}") from None
         finally:
             line.close()
     return Run.read(output, samples=False)

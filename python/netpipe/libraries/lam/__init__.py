@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import shlex
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from netpipe.failure import FAILED, INTERRUPTED, UNAVAILABLE, USAGE, Failure
@@ -34,6 +35,9 @@ GUARD = 'cat >/dev/null; exec "$0" >/dev/null 2>&1'
 # whether MPI_Init fails ("Bad address"). Lazy binding leaves vector registers there, which at some lengths of the
 # environment hold a piece of it.
 BOUND = {"LD_BIND_NOW": "1"}
+UNREADABLE = re.compile(r"[,\s'\"\\]")  # what mpirun does not understand in a value behind -x
+# Options of mpirun with words behind them, and how many (mpirun(1)).
+TAKE_WORDS = {"-c": 1, "-np": 1, "-p": 1, "-s": 1, "-ssi": 2, "-wd": 1, "-x": 1}
 
 
 @launcher
@@ -45,6 +49,7 @@ class Lam(Launcher):
     says = r"\bLAM\b"
     precedence = -1  # its sign is a short word
     programs = ("mpirun",)
+    ranks_option = "-np"
 
     def __init__(self) -> None:
         self._guard: subprocess.Popen[bytes] | None = None
@@ -72,8 +77,30 @@ class Lam(Launcher):
         schema = job.file("lam-ranks", "".join(f"n{place} {words}\n" for place in job.order))
         return Command((*argv, str(schema)), environment, self._user, Path("/"))
 
+    @classmethod
+    def passing(cls, variables: Mapping[str, str]) -> list[str]:
+        """Ranks get the environment of the daemons, and of mpirun's own what -x names. A value that mpirun cannot read
+        is not in these words, so it has to be in mpirun's environment.
+        """
+        words = [name if UNREADABLE.search(value) else f"{name}={value}" for name, value in variables.items()]
+        return ["-x", ",".join(words)] if words else []
+
+    @classmethod
+    def with_variables(cls, words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+        """Of several -x mpirun reads the first alone, so ours is added to the user's."""
+        at = 0
+        while at + 1 < len(words) and words[at].startswith("-"):
+            if words[at] == "-x":
+                own = ",".join([words[at + 1], *cls.passing(variables)[1:]])
+                return [*words[:at], "-x", own, *words[at + 2 :]]
+            at += 1 + TAKE_WORDS.get(words[at], 0)
+        return [*cls.passing(variables), *words]
+
+    def user(self) -> pwd.struct_passwd | None:
+        return ordinary_user() if os.geteuid() == 0 else None
+
     def boot(self, job: Job, given_up: Callable[[], bool]) -> None:
-        self._user = ordinary_user() if os.geteuid() == 0 else None
+        self._user = self.user()
         # A session of our own leaves daemons alone that the user has booted.
         self._environment = {**job.description.environment, **BOUND, "LAM_MPI_SESSION_SUFFIX": self._session}
         if self._user is not None:

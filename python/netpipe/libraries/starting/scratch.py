@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from netpipe.libraries.starting.processes import SHARED, all_with, remove_unused
@@ -21,16 +22,18 @@ from netpipe.libraries.starting.processes import SHARED, all_with, remove_unused
 # In the folder of a job: the files in /dev/shm that its ranks have mapped, a name in a line
 # (src/engine/processes/launched.cpp).
 NOTED = "shared-memory"
+Keep = Callable[[Path], bool]  # whether the folder of a dead process has something that somebody may want
 
 
 class Scratch:
     """A new folder PREFIX... in `parent`, by default among the temporary files. Those of dead processes with the same
-    prefix are removed. Raises OSError.
+    prefix are removed, but for what has to be kept, which is in `kept`. Raises OSError.
     """
 
-    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+    def __init__(self, prefix: str, parent: Path | None = None, keep: Keep = lambda _: False) -> None:
         parent = parent or Path(tempfile.gettempdir())
-        remove_dead(prefix, parent)
+        self.kept = remove_dead(prefix, parent, keep)
+        self._stays = False
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             # Until it is locked somebody may take it for a dead one, and remove it: then another one is made.
@@ -53,26 +56,65 @@ class Scratch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def leave(self) -> None:
+        """Lets the folder stay when we are done with it."""
+        self._stays = True
+
     def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        if not self._stays:
+            shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
-def remove_dead(prefix: str, parent: Path | None = None) -> None:
-    """Removes the folders of this user's dead processes, and the shared memory that their jobs left."""
-    for path in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}*"):
-        try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue  # of another user, or no folder
-        with contextlib.suppress(OSError):
-            if os.fstat(folder).st_uid == os.geteuid():
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not any(all_with(str(path))):  # else processes of its jobs have not ended yet
-                    for job in path.iterdir():
-                        remove_unused(noted(job))
-                    shutil.rmtree(path, ignore_errors=True)
+def remove_dead(prefix: str, parent: Path | None = None, keep: Keep = lambda _: False) -> list[Path]:
+    """Removes the folders of this user's dead processes, and the shared memory that their jobs left. Returns those that
+    were to be kept.
+    """
+    kept = []
+    for path in sorted((parent or Path(tempfile.gettempdir())).glob(f"{prefix}*")):
+        with contextlib.suppress(OSError), claimed(path) as ours:
+            if not ours or any(all_with(str(path))):  # or processes of its jobs have not ended yet
+                continue
+            if keep(path):
+                kept.append(path)
+                continue
+            for job in path.iterdir():
+                remove_unused(noted(job))
+            shutil.rmtree(path, ignore_errors=True)
+    return kept
+
+
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[bool | None]:
+    """Whether it is a folder of this user that has lost its owner; then nobody else claims it meanwhile. None: there
+    are no locks, so nobody knows.
+    """
+    folder = _opened(path)
+    if folder is None:
+        yield False
+        return
+    try:
+        yield _locks(folder) if os.fstat(folder).st_uid == os.geteuid() else False
+    finally:
         os.close(folder)
+
+
+def _opened(path: Path) -> int | None:
+    """None for one of another user, or what is no folder."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _locks(folder: int) -> bool | None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def noted(job: Path) -> set[Path]:

@@ -162,6 +162,11 @@ def _gap_text(gap: Gap, ranks: int) -> str:
             f"There were too many buffers to remember: {counts_text(gap.count)} uses count as first ones, so buffer "
             "reuse is a lower bound"
         )
+    if gap.what == "transfers":
+        return (
+            f"Too many transfers were under way at once to follow all: {counts_text(gap.count)} were not, so their "
+            "waits have no size, and the share that was found done is of the others"
+        )
     if gap.what == "threads":
         some = capital(ranks_text(gap.ranks, ranks))
         return f"{some} could call MPI from several threads at once: the times of all threads are added up"

@@ -25,5 +25,5 @@ def commands(tuned: Tuned) -> tuple[str, ...]:
         program = family.launcher.programs[0]
         (ranks,) = tuned.options.get("ranks", ("2",))
         most = ranks.rpartition(",")[2]  # they rise
-        found.append(shlex.join([program, "-n", most, *words, "PROGRAM"]))
+        found.append(shlex.join([program, family.launcher.ranks_option, most, *words, "PROGRAM"]))
     return tuple(found)
