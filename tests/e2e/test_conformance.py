@@ -215,15 +215,6 @@ def test_every_byte_arrives_under_every_pattern(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("variant", [one for one in choices() if re.match(r"\w+:wait=", one)])
-def test_every_byte_arrives_under_every_pattern_with_every_wait(
-    measure: Runner, request: pytest.FixtureRequest, variant: str
-) -> None:
-    others = [pattern for pattern in PATTERNS if pattern not in WAYS and pattern not in MANY]
-    check_every_byte(measure, request, variant, ["pingpong", *others], FEW)
-
-
-@pytest.mark.deep
 @pytest.mark.row
 @pytest.mark.parametrize("ranks", sorted(set(MANY.values())))
 @pytest.mark.parametrize("module", MODULES)
