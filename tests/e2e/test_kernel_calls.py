@@ -147,6 +147,7 @@ def test_a_kernel_calls_what_its_specification_says(
     check(profiled(kernel, "S", ranks), kernel, "S")
 
 
+@pytest.mark.takes(120)
 @pytest.mark.parametrize("kernel", ["is", "mg", "cg"])
 def test_a_large_kernel_calls_what_the_reference_was_measured_to_call(
     profiled: Profiled, kernel: str

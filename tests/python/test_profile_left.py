@@ -19,6 +19,7 @@ from netpipe.failure import FAILED, USAGE, Failure
 from netpipe.libraries.starting.scratch import Scratch
 from netpipe.profiles import Profile, read
 from netpipe.profiles.lines import Header, write
+from netpipe.profiles.missing import lost
 from netpipe.profiling import left, run
 from netpipe.profiling.run import Request
 from netpipe.profiling.target import Target
@@ -156,6 +157,7 @@ def test_a_profile_is_made_of_it(job: Job, capsys: pytest.CaptureFixture[str]) -
     assert job.folders == []
     assert call(["show", str(job.output)]) == 0
     assert "exit code" not in capsys.readouterr().out
+    assert [gap.what for gap in lost(whole)] == ["unfinished"], "nothing is said of the command's end"
 
 
 def test_what_lies_in_another_folder_stays_there(job: Job) -> None:
