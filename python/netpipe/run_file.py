@@ -26,6 +26,7 @@ from typing import BinaryIO
 import msgspec
 
 from netpipe.failure import USAGE, Failure
+from netpipe.locks import lock
 from netpipe.records import AnyRecord, End, Header, NotARun, Record, decode, encode, read
 
 # at a name that other runs want at the same moment; each failure means that one of them got it
@@ -64,7 +65,7 @@ class Recording:
                 self.path, self.file = _create(
                     output.with_name(f"{output.name}.{os.getpid()}{more}.part") for more in _numbers()
                 )
-            _lock(self.file)
+            lock(self.file)
         else:
             if output is not None:
                 with _named(output):
@@ -320,7 +321,7 @@ def make_room(path: Path) -> Path | None:
         _check_is_run(path)
         return None
     try:
-        locked = _lock(file)
+        locked = lock(file)
         if not _is(path, file):
             return None  # it is gone, or another one is there: the caller will see
         status = os.fstat(file)
@@ -360,7 +361,7 @@ def _remove_parts_of_dead_runs(output: Path) -> None:
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_size > 0
             if (
                 own
-                and _lock(file)
+                and lock(file)
                 and _is(path, file)
                 and b'"sample"' not in b"".join(_blocks(file, 0, status.st_size))
             ):
@@ -416,26 +417,13 @@ def _open_to_go_on(path: Path) -> int:
     if not path.is_file() or _check_is_run(path) is None:
         raise Failure(USAGE, f"{path} is not a run that can be continued")
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-    locked = _lock(file)
+    locked = lock(file)
     if locked is False or (locked is None and not _has_end(file)):
         os.close(file)
         raise InUse(USAGE, f"another run is being written to {path}")
     size = os.fstat(file).st_size
     os.ftruncate(file, _end_of_whole_lines(file, size))
     return file
-
-
-def _lock(file: int) -> bool | None:
-    """Locks it until all its descriptors are closed. False: another process has locked it; None: there are no locks,
-    such as on NFS without a lock service or on Lustre without its option flock.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def _is(path: Path, file: int) -> bool:

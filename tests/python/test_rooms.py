@@ -27,6 +27,7 @@ SRC = ROOT / "src"
 # fmt: off
 PYTHON_ROOMS: dict[str, set[str]] = {
     "failure": set(),
+    "locks": set(),  # of files and folders
     "escapes": set(),  # control characters in foreign text
     "streams": {"escapes"},  # the standard ones: sentences for people, and what is closed
     "contents": {"failure"},  # files of others, up to a bound
@@ -39,14 +40,14 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "remembered": {"failure"},  # answers that are asked for once while one thing is planned
     "native": {"failure", "remembered"},
     "events": {"records"},  # what a worker says while it measures
-    "run_file": {"records", "failure"},
+    "run_file": {"records", "locks", "failure"},
     "profiles": {"contents", "units"},  # of applications: their file, and what is read off it
     "kernels": {"contents"},  # results of application kernels, the same
     "reading": {"records", "columns", "escapes", "units"},
     "history": {"reading", "records", "failure"},  # runs of a host over time: their files and an index
     "peers": set(),  # what other programs print
     "theory": {"records", "units", "failure"},  # models that are drawn beside what was measured
-    "libraries": {"native", "remembered", "failure"},
+    "libraries": {"native", "remembered", "locks", "failure"},
     "findings": {"reading", "records", "units", "libraries"},  # what a library calls its settings
     "prediction": {"profiles", "reading", "records", "units"},
     "launch": {"libraries", "native", "events", "units", "failure"},

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from netpipe.reading.losses import Loss
     from netpipe.reading.machine.clock_changes import ClockChange
     from netpipe.reading.machine.crowding import Crowding
+    from netpipe.reading.machine.links import Link
     from netpipe.reading.machine.states import States
     from netpipe.reading.measures import Measured
     from netpipe.reading.models.loggp import LogGP
@@ -321,6 +322,13 @@ class Reading:
             own = [step for step in self.steps if (step.variant, step.pattern) == name]
             self._fits[name] = fit(self.by_name[name], own)
         return self._fits[name]
+
+    @cached_property
+    def links(self) -> dict[str, Link]:
+        """By variant: the link that its messages cross, where the record has its rate."""
+        from netpipe.reading.machine.links import links
+
+        return links(self.run)
 
     @cached_property
     def copies(self) -> dict[str, str]:

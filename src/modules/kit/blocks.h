@@ -18,7 +18,7 @@ inline std::uint64_t extent(const np_strided& shape, std::uint64_t stride) {
 }
 
 // Copies all blocks of a shape, with a stride for each side. Blocks of a word or two are loads and stores of that size,
-// as in a loop over them by hand; a call of memcpy takes longer than they do.
+// without a call of memcpy for each, as in a loop over them by hand.
 inline void copy_blocks(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
                         const np_strided& shape) {
   auto* out = static_cast<unsigned char*>(to);

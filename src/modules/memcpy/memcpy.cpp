@@ -424,17 +424,15 @@ np_status get(np_endpoint* e, int, void* target, const np_region* source, size_t
   return move(e, target, static_cast<const Byte*>(source->base) + offset, source, offset, bytes);
 }
 
-// One block after the other, each by the chosen routine; within a word or two, by loads and stores of that size where
-// the choice is left to the C library, as the compiler would for a loop over them.
+// One block after the other, each by the chosen routine. Where the choice is left to the C library, blocks of a word or
+// two are loads and stores of that size, which is what a compiler makes of a loop over them.
 np_status move_blocks(np_endpoint* e, void* to, uint64_t to_stride, const void* from, uint64_t from_stride,
                       const np_region* region, size_t offset, const np_strided& shape) {
-  const uint64_t bytes = kit::extent(shape, shape.far_stride), near_bytes = kit::extent(shape, shape.near_stride);
-  if (offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+  const uint64_t exposed_bytes = kit::extent(shape, shape.far_stride);
+  if (offset > region->bytes || exposed_bytes > region->bytes - offset) [[unlikely]]
     return refuse(e, true);
   const auto target = reinterpret_cast<std::uintptr_t>(to), source = reinterpret_cast<std::uintptr_t>(from);
-  const uint64_t to_bytes = to_stride == shape.far_stride ? bytes : near_bytes;
-  const uint64_t from_bytes = from_stride == shape.far_stride ? bytes : near_bytes;
-  if (target - source < from_bytes || source - target < to_bytes) [[unlikely]]
+  if (target - source < kit::extent(shape, from_stride) || source - target < kit::extent(shape, to_stride)) [[unlikely]]
     return refuse(e, false);
   if (e->run == copy_glibc) {
     kit::copy_blocks(to, to_stride, from, from_stride, shape);

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from netpipe.libraries.starting.processes import SHARED, all_with, remove_unused
+from netpipe.locks import lock
 
 # In the folder of a job: the files in /dev/shm that its ranks have mapped, a name in a line
 # (src/engine/processes/launched.cpp).
@@ -94,7 +95,7 @@ def claimed(path: Path) -> Iterator[bool | None]:
         yield False
         return
     try:
-        yield _locks(folder) if os.fstat(folder).st_uid == os.geteuid() else False
+        yield lock(folder) if os.fstat(folder).st_uid == os.geteuid() else False
     finally:
         os.close(folder)
 
@@ -105,16 +106,6 @@ def _opened(path: Path) -> int | None:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-
-
-def _locks(folder: int) -> bool | None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def noted(job: Path) -> set[Path]:

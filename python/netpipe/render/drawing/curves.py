@@ -12,7 +12,6 @@ from statistics import median
 
 from netpipe import theory
 from netpipe.reading.estimate import Estimate
-from netpipe.reading.machine.links import links
 from netpipe.records import Theory
 from netpipe.render.drawing.picture import Axis, Bound, Line, Panel, Picture
 from netpipe.render.drawing.scope import Member, Scope
@@ -171,16 +170,14 @@ def levels(scope: Scope) -> tuple[Level, ...]:
     ]
     if rates:
         found.append(Level(f"memory copy {rate_text(median(rates))}", "rate", median(rates)))
-    of_links = {id(reading): links(reading.run) for reading in scope.readings}
     # Messages in one direction at a time: of others nobody knows how many share the link.
-    crossed = {
-        link: None
-        for member in scope.members
-        if round(member.moved) == 1 and (link := of_links[id(member.reading)].get(member.variant)) is not None
-    }
-    for link in crossed:
-        label = f"link {link.interface} {rate_text(link.bytes_per_s)}"
-        found.append(Level(label, "rate", link.bytes_per_s))
+    crossed = (
+        member.reading.links.get(member.variant) for member in scope.members if round(member.moved) == 1
+    )
+    found += [
+        Level(f"link {link.interface} {rate_text(link.bytes_per_s)}", "rate", link.bytes_per_s)
+        for link in dict.fromkeys(filter(None, crossed))
+    ]
     floor = [
         point.time_ns.value
         for reading in scope.readings
