@@ -275,20 +275,35 @@ def mpi_peers(rounds: int) -> list[Result]:
         for pattern, word in (("ring:call=sendrecv,", "sendrecv"), ("exchange:", "exchange"))
         for size in (8, 65536, 1 << 20)
     ]
-    means = [
-        (f"collective:what={what}{more}", (what, "own"), size, f"osu_{what}, mean over the ranks")
-        for what, more in (("allreduce", ",datatype=float"), ("bcast", ""), ("alltoall", ""))
-        for size in UNITS
-    ]
     results = []
     for name in chosen:
         for setting, shapes in (("transport=shm", latencies + rings), ("transport=shm,waitall=yes", windows)):
             with tempfile.TemporaryDirectory() as folder:
                 results += rows(rounds, "mpi-peers", Library(name, setting, Path(folder)), "osu", shapes)
+    return results
+
+
+def mpi_means(rounds: int) -> list[Result]:
+    """OSU's number of a collective operation over the same libraries: the mean over the ranks, each from its own start
+    after a barrier.
+    """
+    chosen = with_peers()
+    means = [
+        (
+            f"collective:what={what}{more},start=barrier",
+            (what, "own"),
+            size,
+            f"osu_{what}, mean over the ranks",
+        )
+        for what, more in (("allreduce", ",datatype=float"), ("bcast", ""), ("alltoall", ""))
+        for size in UNITS
+    ]
+    mean = from_measure("rank_mean")
+    results = []
+    for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
             library = Library(name, "transport=shm", Path(folder))
-            mean = from_measure("rank_mean")
-            results += rows(rounds, "mpi-peers", library, "collective", means, values=mean)
+            results += rows(rounds, "mpi-means", library, "collective", means, values=mean)
     return results
 
 
@@ -409,6 +424,7 @@ COMPARISONS = {
     "mpi": mpi,
     "mpi-patterns": mpi_patterns,
     "mpi-peers": mpi_peers,
+    "mpi-means": mpi_means,
     "mpi-collectives": mpi_collectives,
     "mpi-put": mpi_put,
     "mpi-threads": mpi_threads,

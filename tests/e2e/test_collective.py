@@ -76,6 +76,22 @@ def test_ranks_of_one_host_have_one_clock_and_the_start_is_measured(measure: Run
     assert all(len(sample["measures"]["start_skew"]) == len(sample["ns"]) for sample in done.of("sample"))
 
 
+def test_after_a_barrier_each_rank_has_a_start_of_its_own(measure: Runner) -> None:
+    late_us = 50_000
+    done = lagging(
+        measure, f"late=2,late_us={late_us}", "pattern collective:start=barrier", "budget 2", "verify yes"
+    )
+    assert done.code == 0, done.said
+    (point,) = done.of("point")
+    said = measures(point)
+    assert said["start_skew"] >= 0
+    assert point["median_ns"] >= said["rank_mean"]  # from the earliest start to the latest end
+    assert point["median_ns"] >= late_us * 1000
+    # One rank of four is late in its own operation, and the others wait for nobody: a quarter of that is the mean.
+    assert late_us * 1000 / 4 <= said["rank_mean"] < late_us * 1000
+    assert said["first_out"] < late_us * 1000 / 2
+
+
 def test_a_rank_that_stalls_in_a_collective_is_named(measure: Runner) -> None:
     done = lagging(measure, "stalls=3", "pattern collective", "budget 1", "timeout 1")
     assert done.code == 4

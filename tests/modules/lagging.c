@@ -2,7 +2,7 @@
  *
  * Collectives of any number of ranks through shared memory, in which one rank is late: in the operation itself
  * (`late`, by `late_us`), or does not come back from it (`stalls`, at operation `at`; `deaf`: not even when told to).
- * A broadcast and a reduction alone: that is what pattern collective needs to bring the ranks together.
+ * A broadcast, a reduction and a barrier alone: that is what pattern collective needs to bring the ranks together.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -154,10 +154,11 @@ static np_status lagging_call(np_endpoint* e, void* state, const void* source, v
 static np_status lagging_prepare(np_endpoint* e, const np_collective_plan* plan, np_prepared* prepared) {
   (void)e;
   const int sums = plan->what == NP_ALLREDUCE && plan->datatype == NP_DOUBLE && plan->reduction == NP_SUM;
-  if ((plan->what != NP_BCAST && !sums) || plan->requests || plan->in_place) return NP_UNSUPPORTED;
+  const int known = sums || plan->what == NP_BCAST || plan->what == NP_BARRIER;
+  if (!known || plan->requests || plan->in_place) return NP_UNSUPPORTED;
   struct operation* const of = (struct operation*)malloc(sizeof *of);
   if (of == NULL) return NP_NO_MEMORY;
-  const size_t each = sums ? sizeof(double) : 1;
+  const size_t each = sums ? sizeof(double) : 1; /* a barrier is a sum of nothing */
   *of = (struct operation){(np_collective)plan->what, plan->root, plan->count * each};
   *prepared = (np_prepared){lagging_call, of};
   return NP_OK;

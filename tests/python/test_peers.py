@@ -186,7 +186,7 @@ def test_of_osu_one_sided_tests_are_the_patterns_that_do_the_same(title: str, pa
 def test_of_osu_collectives_have_extremes_and_several_outputs_may_follow_each_other() -> None:
     (latency, allreduce), _ = read(OSU_LATENCY + OSU_ALLREDUCE)
     assert latency.pattern == "pingpong:buffers=apart"
-    assert allreduce.pattern == "collective:what=allreduce"
+    assert allreduce.pattern == "collective:what=allreduce,start=barrier"
     (first, _) = allreduce.numbers
     assert (first.size_bytes, first.mean_ns, first.min_ns, first.max_ns) == (4, 1500, 1200, 1900)
 
@@ -195,8 +195,8 @@ def test_of_imb_every_benchmark_and_number_of_processes_is_a_curve() -> None:
     (pingpong, two, four), _ = read(IMB)
     assert (pingpong.pattern, pingpong.ranks, len(pingpong.numbers)) == ("pingpong:buffers=apart", 2, 3)
     assert [(one.pattern, one.ranks) for one in (two, four)] == [
-        ("collective:what=allreduce", 2),
-        ("collective:what=allreduce", 4),
+        ("collective:what=allreduce,start=barrier", 2),
+        ("collective:what=allreduce,start=barrier", 4),
     ]
     assert (four.numbers[0].min_ns, four.numbers[0].mean_ns, four.numbers[0].max_ns) == (1800, 1850, 1900)
 
@@ -361,8 +361,8 @@ def test_an_import_knows_the_program_and_says_what_its_numbers_are(tmp_path: Pat
     run = Run.read(tmp_path / "imb.jsonl")
     assert {(point.variant, point.pattern) for point in run.points} == {
         ("mpi@impi:ranks=2", "pingpong:buffers=apart"),
-        ("mpi@impi:ranks=2", "collective:what=allreduce"),
-        ("mpi@impi:ranks=4", "collective:what=allreduce"),
+        ("mpi@impi:ranks=2", "collective:what=allreduce,start=barrier"),
+        ("mpi@impi:ranks=4", "collective:what=allreduce,start=barrier"),
     }
     (settings,) = {opened.ranks[0].settings["source"] for opened in run.variants if "=4" in opened.variant}
     assert "average over ranks" in settings

@@ -27,11 +27,14 @@ class StartSkew:
     skew_ns: Estimate
     clock_error_ns: Estimate | None
     share: float  # skew over the time of a sample (all its operations)
+    asked: bool  # the ranks were to start when a barrier lets them go
 
 
 def start_skews(reading: Reading) -> tuple[StartSkew, ...]:
     """One for each variant whose patterns measured it."""
     worst: dict[str, StartSkew] = {}
+    modes = (mode for plan in reading.run.plans for mode in plan.modes)
+    asked = {mode.pattern for mode in modes if mode.options.get("start") == "barrier"}
     for curve in reading.curves:
         said = {measure.name: measure.values for measure in reading.measures_of(curve)}
         for point in curve.points if SKEW in said else ():
@@ -42,7 +45,7 @@ def start_skews(reading: Reading) -> tuple[StartSkew, ...]:
             if curve.variant not in worst or share > worst[curve.variant].share:
                 error = said.get(CLOCK_ERROR, {}).get(point.size_bytes)
                 worst[curve.variant] = StartSkew(
-                    curve.variant, curve.pattern, point.size_bytes, skew, error, share
+                    curve.variant, curve.pattern, point.size_bytes, skew, error, share, curve.pattern in asked
                 )
     return tuple(worst.values())
 
@@ -64,8 +67,9 @@ def _findings(found: Iterable[StartSkew]) -> Iterator[Finding]:
             else ""
         )
         error = {"clock_error": quantity(one.clock_error_ns, "ns")} if one.clock_error_ns else {}
+        bad = one.share > SKEWED and not one.asked
         yield Finding(
-            severity=WARNING if one.share > SKEWED else NOTE,
+            severity=WARNING if bad else NOTE,
             variant=one.variant,
             pattern=one.pattern,
             size_bytes=one.size_bytes,
@@ -76,8 +80,10 @@ def _findings(found: Iterable[StartSkew]) -> Iterator[Finding]:
             ),
             evidence={"start_skew": quantity(one.skew_ns, "ns"), "share": Quantity(one.share, "1"), **error},
             certainty="Median over the samples; the clocks of the ranks are compared with the error stated.",
-            cause="The slowest rank counts, so what a rank starts late is added to the time.",
-            remedy="a quieter machine, or a processor for each rank" if one.share > SKEWED else "",
+            cause="A barrier lets the ranks go one after the other, which start=barrier asks for."
+            if one.asked
+            else "The slowest rank counts, so what a rank starts late is added to the time.",
+            remedy="a quieter machine, or a processor for each rank" if bad else "",
         )
 
 

@@ -69,7 +69,7 @@ def _one(name: str, lines: list[tuple[int, str]], given: Given) -> Result:
     pattern = PATTERNS.get(lower) or (
         f"collective_overlap:what={overlaps[0]},work=100"
         if overlaps
-        else f"collective:what={lower}"
+        else f"collective:what={lower},start=barrier"
         if COLLECTIVES.fullmatch(lower)
         else f"imb {lower}"
     )

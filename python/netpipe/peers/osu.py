@@ -91,5 +91,5 @@ def _pattern(test: str) -> tuple[str, str]:
     if collective := re.fullmatch(
         r"(\w+?)(?: personalized exchange)? (?:collective )?latency", name.replace("all to all", "alltoall")
     ):
-        return f"collective:what={collective[1]}", OF_RANKS
+        return f"collective:what={collective[1]},start=barrier", OF_RANKS
     return f"osu {name}", SOURCE
