@@ -83,6 +83,16 @@ enum {
   NP_USES_STRIDED = 32
 };
 
+/* Whether an option changes speed and not meaning, so that a tuner may try other values. How a rank waits costs other
+   programs processor time, and how a program calls the layer is not the layer's to change: these two are tried only
+   when they are asked for by name. A later version may add values above these; they are read as NP_TUNABLE. */
+typedef enum np_tunable {
+  NP_NOT_TUNABLE = 0,
+  NP_TUNABLE = 1,
+  NP_TUNABLE_WAITING = 2,
+  NP_TUNABLE_CALLING = 3
+} np_tunable;
+
 /* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {
   const char* name; /* lower case, no spaces: "sndbuf" */
@@ -92,7 +102,7 @@ typedef struct np_option {
   const char* choices;       /* NP_CHOICE: "block|poll|hybrid"; else NULL */
   const char* unit;          /* "bytes", "us", "" */
   const char* help;          /* one sentence without a full stop */
-  uint32_t tunable;          /* 1: it changes speed and not meaning, so a tuner may try other values */
+  uint32_t tunable;          /* an np_tunable */
   uint32_t applies_to;       /* bits NP_USES_...: the operations that obey it; 0: all of them. A pattern that uses none
                                 of these refuses a value other than the default: what is labelled was in force. */
   const char* unsupported;   /* which values this library cannot take and why (src/catalog/unsupported.h), or NULL */

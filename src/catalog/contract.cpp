@@ -9,6 +9,7 @@ namespace netpipe {
 namespace {
 
 constexpr std::array<std::string_view, 5> type_names = {"bool", "int", "size", "choice", "text"};
+constexpr std::array<std::string_view, 4> tunable_words = {"no", "yes", "waiting", "calling"};  // of np_tunable
 
 // Every operation once, so that a name and its field never differ.
 #define NP_EVERY_OPERATION(X)                    \
@@ -97,6 +98,18 @@ std::optional<np_type> type_named(std::string_view name) {
   const auto* found = std::find(type_names.begin(), type_names.end(), name);
   if (found == type_names.end()) return std::nullopt;
   return static_cast<np_type>(found - type_names.begin());
+}
+
+np_tunable tunable_of(const np_option& option) {
+  return option.tunable < tunable_words.size() ? static_cast<np_tunable>(option.tunable) : NP_TUNABLE;
+}
+
+std::string_view tunable_word(np_tunable tunable) { return tunable_words.at(static_cast<std::size_t>(tunable)); }
+
+std::optional<np_tunable> tunable_named(std::string_view word) {
+  const auto* found = std::find(tunable_words.begin(), tunable_words.end(), word);
+  if (found == tunable_words.end()) return std::nullopt;
+  return static_cast<np_tunable>(found - tunable_words.begin());
 }
 
 }  // namespace netpipe

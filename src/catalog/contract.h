@@ -22,4 +22,10 @@ bool mark_operation(Layer& layer, std::string_view name);
 std::string_view type_name(np_type type);
 std::optional<np_type> type_named(std::string_view name);
 
+// What its table says of tuning; a value of a later contract is plainly tunable.
+np_tunable tunable_of(const np_option& option);
+// no, yes, waiting or calling.
+std::string_view tunable_word(np_tunable tunable);
+std::optional<np_tunable> tunable_named(std::string_view word);
+
 }  // namespace netpipe

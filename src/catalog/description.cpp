@@ -88,10 +88,10 @@ std::string describe_layer(const Layer& layer, const std::string& file, const st
   }
   for (std::uint32_t i = 0; i < layer.noptions; ++i) {
     const np_option& o = layer.options[i];
-    text +=
-        tabbed("option", {o.name, std::string(type_name(o.type)), one_line(o.default_value), std::to_string(o.min),
-                          std::to_string(o.max), one_line(o.choices), one_line(o.unit), o.tunable != 0 ? "yes" : "no",
-                          one_line(o.help), group_names(o.applies_to), one_line(o.unsupported)});
+    text += tabbed("option", {o.name, std::string(type_name(o.type)), one_line(o.default_value), std::to_string(o.min),
+                              std::to_string(o.max), one_line(o.choices), one_line(o.unit),
+                              std::string(tunable_word(tunable_of(o))), one_line(o.help), group_names(o.applies_to),
+                              one_line(o.unsupported)});
   }
   return text;
 }
@@ -117,7 +117,9 @@ Outcome DescribedModule::take_option(std::vector<std::string> fields) {
   option.max = *max;
   option.choices = fields[5].empty() ? nullptr : keep(fields[5]);
   option.unit = keep(fields[6]);
-  option.tunable = fields[7] == "yes" ? 1 : 0;
+  const std::optional<np_tunable> tunable = tunable_named(fields[7]);
+  if (!tunable) return usage("option '" + fields[0] + "' is tunable '" + fields[7] + "', which is no word for that");
+  option.tunable = *tunable;
   option.help = keep(fields[8]);
   const std::optional<std::uint32_t> bits = group_bits(fields[9]);
   if (!bits) return usage("option '" + fields[0] + "' applies to '" + fields[9] + "', which is not a group");

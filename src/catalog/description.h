@@ -18,9 +18,9 @@
 //     operations bootstrap send recv ...
 //     counter<TAB>name<TAB>unit<TAB>kind (up, gauge)<TAB>help
 //     measure<TAB>name<TAB>unit<TAB>counter of its sum<TAB>counter of its count<TAB>help      (behind the counters)
-//     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable (yes, no)<TAB>help
-//           <TAB>applies_to (messages, one_sided, collectives, requests, cast, strided; separated by |;
-//           empty: all)<TAB>unsupported (unsupported.h)
+//     option<TAB>name<TAB>type<TAB>default<TAB>min<TAB>max<TAB>choices<TAB>unit<TAB>tunable<TAB>help
+//           (tunable: yes, no, waiting or calling)<TAB>applies_to (messages, one_sided, collectives, requests, cast,
+//           strided; separated by |; empty: all)<TAB>unsupported (unsupported.h)
 //
 // An option line without the last two fields is an older one: the option applies to all and can be set. Other lines
 // (loaded, family, launcher, environment, compiler, ...) are for Python, or of older versions (rails), and are ignored

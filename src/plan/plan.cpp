@@ -10,6 +10,7 @@
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "catalog/contract.h"
 #include "plan/plan_keys.h"
 #include "record/json.h"
 #include "sampling/statistics.h"
@@ -510,7 +511,11 @@ std::string plan_record(const Plan& plan, const Resolved& resolved, const std::s
   for (const Variant& variant : resolved.variants) {
     json.open('{').field("variant", variant.name).field("module", variant.module->name).key("options").open('{');
     for (std::size_t i = 0; i < variant.options.size(); ++i) json.field(variant.options[i].name, variant.texts[i]);
-    json.close('}');
+    json.close('}').key("tunable").open('[');
+    for (const np_option& option : variant.options) {
+      if (tunable_of(option) == NP_TUNABLE) json.value(option.name);
+    }
+    json.close(']');
     variant.copy.empty() ? json.field_null("copy_of") : json.field("copy_of", variant.original());
     json.close('}');
   }

@@ -34,8 +34,11 @@ void add_option(Json& json, const np_option& option) {
   json.close(']')
       .field("unit", option.unit)
       .field("help", option.help)
-      .field("tunable", option.tunable != 0)
-      .close('}');
+      .field("tunable", option.tunable != NP_NOT_TUNABLE);
+  const np_tunable tunable = tunable_of(option);
+  const bool asked = tunable == NP_TUNABLE_WAITING || tunable == NP_TUNABLE_CALLING;
+  asked ? json.field("about", tunable_word(tunable)) : json.field_null("about");
+  json.close('}');
 }
 
 template <typename Options>

@@ -36,6 +36,7 @@ WAIT = {
     "unit": "",
     "help": "how it waits for a message",
     "tunable": True,
+    "about": "waiting",
 }
 SNDBUF = {
     "name": "sndbuf",
@@ -47,6 +48,7 @@ SNDBUF = {
     "unit": "bytes",
     "help": "send buffer of the socket; 0 leaves it to the kernel",
     "tunable": True,
+    "about": None,
 }
 REUSE = {
     "name": "reuse",
@@ -58,6 +60,7 @@ REUSE = {
     "unit": "%",
     "help": "percentage of messages that reuse a buffer",
     "tunable": False,
+    "about": None,
 }
 PAGES = {
     "name": "pages",
@@ -69,6 +72,7 @@ PAGES = {
     "unit": "",
     "help": "pages of message memory",
     "tunable": False,
+    "about": None,
 }
 # name, below, adds, latency in ns, bytes per ns, options
 MODULES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -18,7 +19,6 @@ from netpipe.render.losses import largest_losses
 from netpipe.render.next_step import next_step
 from netpipe.render.page.page import page
 from netpipe.render.terminal.summary import print_summary
-from netpipe.tuning.search.space import NOT_SEARCHED
 from pages import Page
 
 NAMES = ("memcpy", "shm", "shm:wait=block", "unix", "unix:wait=block", "tcp", "tcp:wait=block")
@@ -27,7 +27,7 @@ POLLING_NS = {"memcpy": 20.0, "shm": 100.0, "unix": 1000.0, "tcp": 3000.0}
 WAKEUP_NS = 30_000.0
 
 
-def both_chains(options: dict[str, str] | None = None, sleep_ns: float = WAKEUP_NS) -> Reading:
+def both_chains(options: dict[str, str] | None = None, sleep_ns: float = WAKEUP_NS, **more: Any) -> Reading:
     """Memory copy, shared memory, Unix and TCP sockets, polling and sleeping: a wake-up costs more than all of them."""
     points = []
     for name in NAMES:
@@ -38,7 +38,8 @@ def both_chains(options: dict[str, str] | None = None, sleep_ns: float = WAKEUP_
     made = examples.run(examples.yardstick(0.0), *points, variants=NAMES, stack=STACK, waits=waits)
     for plan in made.plans:
         plan.variants[:] = [
-            msgspec.structs.replace(one, options={**one.options, **(options or {})}) for one in plan.variants
+            msgspec.structs.replace(one, options={**one.options, **(options or {})}, **more)
+            for one in plan.variants
         ]
     return Reading(made)
 
@@ -104,7 +105,8 @@ def test_a_layer_without_settings_to_search_gets_no_next_step() -> None:
     assert "Next step" not in summary(reading)
     assert "Next step" not in page(reading)
     assert json.loads(to_json(reading, [], points=False))["next_step"] is None
-    assert next_step(both_chains(dict.fromkeys(NOT_SEARCHED, "0")), ()) is None
+    assert next_step(both_chains({"wait": "0", "sndbuf": "0"}, tunable=[]), ()) is None
+    assert next_step(both_chains({"wait": "0", "sndbuf": "0"}, tunable=["sndbuf"]), ()) is not None
 
 
 def test_where_no_layer_costs_most_there_is_no_next_step() -> None:

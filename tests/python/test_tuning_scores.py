@@ -166,6 +166,19 @@ def test_a_profile_gives_its_messages_and_collectives(tmp_path: Path) -> None:
     assert made.ranks == 2
 
 
+def test_of_a_long_profile_the_first_part_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = traced(
+        [("Send", 20 * place, 10, 64, 1, 0) for place in range(50)],
+        [("Recv", 20 * place, 15, 64, 0, 0) for place in range(50)],
+    )
+    path = tmp_path / "profile.jsonl"
+    profiles.write(whole, path)
+    assert goal(f"profile={path}").calls == {("pingpong", 64): 50.0}
+    monkeypatch.setattr("netpipe.tuning.search.goals.MOST_EVENTS", 20)
+    (many,) = goal(f"profile={path}").calls.values()
+    assert 8 <= many <= 11
+
+
 def test_a_profile_without_messages_weighs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "profile.jsonl"
     profiles.write(profile_of([], []), path)

@@ -25,6 +25,7 @@ def option(name: str, kind: str, default: str, **more: Any) -> dict[str, Any]:
         "unit": "",
         "help": f"what {name} does",
         "tunable": True,
+        "about": None,
         **more,
     }
 
@@ -36,10 +37,11 @@ TABLE = [
     option("nodelay", "bool", "yes"),
     option("route", "choice", "daemon", choices=["daemon", "direct"]),
     option("congestion", "text", ""),
-    option("wait", "choice", "block", choices=["block", "poll"]),
+    option("wait", "choice", "block", choices=["block", "poll"], about="waiting"),
+    option("comment", "text", "", tunable=False),
     option("port", "int", "0", min=0, max=65535, tunable=False),
     option("tls", "text", ""),
-    option("set", "text", "", tunable=False),
+    option("set", "text", ""),
 ]
 TEXTS = {"congestion": ("cubic", "reno")}
 
@@ -105,6 +107,7 @@ def test_transports_are_tried_where_the_library_says_which_it_has() -> None:
     [
         ("rout", "did you mean 'route'"),
         ("port", "changes what is measured"),
+        ("comment", "changes what is measured"),
         ("set", r"netpipe run 'x:set=A\|B', and tune the fastest"),
         ("tls", r"netpipe run 'x:tls=A\|B', and tune the fastest"),
         ("zzz", "there are sndbuf"),

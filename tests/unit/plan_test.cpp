@@ -429,7 +429,7 @@ TEST(PlanRecord, SaysWhatIsMeasured) {
   for (
       const std::string part :
       {R"({"type":"plan","launch":0,"hash":"abc","variants":[{"variant":"many_options","module":"many_options",)",
-       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2","pages":"auto","node":"-1"},"copy_of":null}],"patterns":["pingpong"],)",
+       R"("options":{"poll":"no","depth":"4","buffer":"64k","wait":"block","device":"","ranks":"2","pages":"auto","node":"-1"},"tunable":["buffer"],"copy_of":null}],"patterns":["pingpong"],)",
        R"("modes":[{"pattern":"pingpong","name":"pingpong","options":{"buffers":"warm","reuse":"100",)",
        R"("recv_offset":"0"},"tunable":["buffers","reuse","send_offset","recv_offset"]}],)",
        R"("schedule":{"kind":"powers","start_bytes":4,"end_bytes":16,"perturbation_bytes":0},"sizes":[4,8,16],)",
@@ -494,7 +494,7 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
   EXPECT_EQ(resolved->nranks, 4);
   EXPECT_PRED_FORMAT2(
       testing::IsSubstring,
-      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4","pages":"auto","node":"-1"},"copy_of":null})",
+      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4","pages":"auto","node":"-1"},"tunable":[],"copy_of":null})",
       plan_record(plan, *resolved, "", {}));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4,pages=auto,node=-1\n",
                       canonical_text(plan, *resolved));

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 # Files from before the record said which module is idle, and imported ones without a record of it.
 IDLE_MODULE = "null"
-# Settings of layers by what they are about: how a rank waits, and how a program calls the layer. They are the program's
-# to choose, so nobody searches them unasked.
-OF_WAITING = ("wait", "spin_us", "yield", "poll_gap")
-OF_CALLING = ("op", "partitions")
+# Files from before the plan said which settings a tuner searches unasked: those that it did not.
+SEARCHED_IF_ASKED = frozenset({"wait", "spin_us", "yield", "poll_gap", "op", "partitions"})
 # One process that copies: what all layers stand on whose bytes are moved by processors.
 COPY_MODULE = "memcpy"
 # LAYER@NAME: a layer that is built once for each library.

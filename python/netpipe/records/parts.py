@@ -45,6 +45,7 @@ class PlannedVariant(msgspec.Struct, kw_only=True):
     variant: str
     module: str
     options: dict[str, str] = {}  # defaults included
+    tunable: list[str] | None = None  # options that a tuner searches unasked; None: an older file
     copy_of: str | None = None  # the variant that this one is measured beside, as a control
 
 

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from netpipe.findings import CURVES, Finding, rules
 from netpipe.reading import Reading
 from netpipe.reading.across.merge import name_of
-from netpipe.reading.layers import OF_CALLING, OF_WAITING
+from netpipe.reading.layers import SEARCHED_IF_ASKED
 from netpipe.render.losses import costliest
-
-NOT_SEARCHED = frozenset({*OF_WAITING, *OF_CALLING})  # by `netpipe tune`, unless it is told to
 
 
 def next_step(reading: Reading, findings: Sequence[Finding]) -> str | None:
@@ -25,9 +23,13 @@ def next_step(reading: Reading, findings: Sequence[Finding]) -> str | None:
         for found in findings
         if found.remedy and known[found.rule].about == CURVES and known[found.rule].brief
     }
-    options = {one.variant: one.options for plan in reading.run.plans for one in plan.variants}
+    searched = {
+        one.variant: set(one.options) - SEARCHED_IF_ASKED if one.tunable is None else one.tunable
+        for plan in reading.run.plans
+        for one in plan.variants
+    }
     for variant in costliest(reading.losses):
-        if variant not in mended and set(options.get(variant, ())) - NOT_SEARCHED:
+        if variant not in mended and searched.get(variant):
             return shlex.join(["netpipe", "tune", name_of(variant)])
     return None
 

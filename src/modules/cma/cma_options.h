@@ -17,7 +17,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "poll looks at shared memory again and again, block sleeps in the kernel (futex), hybrid polls for spin_us and "
      "then sleeps",
-     1},
+     NP_TUNABLE_WAITING},
     netpipe::kSpinOption,
 };
 

@@ -28,7 +28,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"wait", NP_CHOICE, "poll", 0, 0, "poll|block", "",
      "how the end of copies is waited for: poll asks again and again (cuStreamQuery), block sleeps until the device "
      "interrupts (cuEventSynchronize of an event with CU_EVENT_BLOCKING_SYNC)",
-     1},
+     NP_TUNABLE_WAITING},
 };
 
 }  // namespace netpipe::cuda

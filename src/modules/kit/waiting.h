@@ -18,7 +18,7 @@ inline constexpr np_option kSpinOption = {"spin_us",
                                           nullptr,
                                           "us",
                                           "how long wait=hybrid polls before it sleeps",
-                                          1,
+                                          NP_TUNABLE_WAITING,
                                           0,
                                           "with wait=block|poll: only wait=hybrid polls for a time and then sleeps"};
 

@@ -56,7 +56,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps on the descriptor of the completion queue or counter, poll reads it again and again, hybrid polls "
      "for spin_us and then sleeps",
-     1},
+     NP_TUNABLE_WAITING},
     kSpinOption,
 };
 

@@ -53,7 +53,7 @@ constexpr np_option kTable[kOptions] = {
     {"wait", NP_CHOICE, "block", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps in select (pvm_recv), poll asks again and again (pvm_nrecv), hybrid polls for spin_us and then "
      "sleeps",
-     1},
+     NP_TUNABLE_WAITING},
     netpipe::kSpinOption,
 };
 

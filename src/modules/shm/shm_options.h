@@ -28,7 +28,7 @@ inline constexpr np_option kOptionTable[kOptions] = {
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "block sleeps in the kernel (futex), poll reads memory again and again, hybrid polls for spin_us and then "
      "sleeps",
-     1},
+     NP_TUNABLE_WAITING},
     kSpinOption,
     {"copy", NP_CHOICE, "auto", 0, 0, "auto|pipeline|cma", "",
      "messages above eager: auto copies once where the peer's memory can be mapped, else by cma from cma_min on, else "
@@ -51,7 +51,8 @@ inline constexpr np_option kOptionTable[kOptions] = {
     {"handover", NP_BOOL, "yes", 0, 0, nullptr, "",
      "a reply goes into the cache line that brought the message; no sends everything through the rings", 1},
     {"poll_gap", NP_INT, "30", 0, 1000000, nullptr, "ns",
-     "pause between two polls, so that a poll does not take the cache line from a peer that is about to write it", 1},
+     "pause between two polls, so that a poll does not take the cache line from a peer that is about to write it",
+     NP_TUNABLE_WAITING},
     {"demote", NP_BOOL, "yes", 0, 0, nullptr, "",
      "lines of messages up to 4k are pushed towards the shared cache after writing (cldemote)", 1},
 };

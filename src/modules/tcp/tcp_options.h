@@ -68,9 +68,9 @@ inline constexpr np_option kTable[kOptions] = {
      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps, sigio "
      "sleeps "
      "until the kernel signals that a socket has bytes or room",
-     1},
-    {"spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps", 1, 0,
-     "with wait=block|poll|sigio: only wait=hybrid polls for a time and then sleeps"},
+     NP_TUNABLE_WAITING},
+    {"spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps",
+     NP_TUNABLE_WAITING, 0, "with wait=block|poll|sigio: only wait=hybrid polls for a time and then sleeps"},
     {"streams", NP_INT, "1", 1, fd_io::kMaxLanes, nullptr, "",
      "connections that one message is striped over; with rails 1 is one for each, and more is a multiple of that", 1},
     {"stripe", NP_SIZE, "64k", 1, 1 << 30, nullptr, "bytes",

@@ -46,7 +46,7 @@ inline constexpr np_option kTable[kOptions] = {
     {"devices", NP_TEXT, "", 0, 0, nullptr, "",
      "network devices that UCX may use, joined by +, such as eth0 or mlx5_0:1 (UCX_NET_DEVICES); empty takes the "
      "interface of the rank's address and all devices that are not TCP's",
-     0},
+     1},
     {"rndv", NP_SIZE, "0", 0, INT64_MAX, nullptr, "bytes",
      "smallest message that is sent by rendezvous (UCX_RNDV_THRESH); 0 leaves UCX's choice", 1, NP_USES_MESSAGES,
      "with api=stream: a stream has no rendezvous"},
@@ -72,11 +72,11 @@ inline constexpr np_option kTable[kOptions] = {
     {"protocols", NP_CHOICE, "auto", 0, 0, "auto|v1|v2", "",
      "how UCX selects protocols (UCX_PROTO_ENABLE); auto leaves the choice of this version", 1},
     {"set", NP_TEXT, "", 0, 0, nullptr, "",
-     "other settings of UCX without their prefix UCX_, joined by +, such as MAX_RNDV_RAILS=1+TCP_NODELAY=n", 0},
+     "other settings of UCX without their prefix UCX_, joined by +, such as MAX_RNDV_RAILS=1+TCP_NODELAY=n", 1},
     {"wait", NP_CHOICE, "poll", 0, 0, NP_WAIT_CHOICES, "",
      "poll calls ucp_worker_progress again and again, block sleeps on the event descriptor of the worker "
      "(ucp_worker_arm), hybrid polls for spin_us and then sleeps",
-     1},
+     NP_TUNABLE_WAITING},
     kSpinOption,
 };
 

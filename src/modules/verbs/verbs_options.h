@@ -42,7 +42,7 @@ inline constexpr np_option kTable[kOptions] = {
      "RDMA device, as ibv_devices lists them; empty takes the one that has the rank's address, or else the first with "
      "a "
      "link",
-     0},
+     1},
     {"port", NP_INT, "0", 0, 255, nullptr, "", "port of the device, from 1; 0 takes the first with a link", 0},
     {"gid", NP_INT, "-1", -1, 255, nullptr, "",
      "index of the GID that packets come from; -1 takes the one of the rank's address, or else one of RoCE v2", 0},
@@ -92,7 +92,7 @@ inline constexpr np_option kTable[kOptions] = {
      "block sleeps on the completion channel, poll reads the completion queue again and again, hybrid polls for "
      "spin_us "
      "and then sleeps",
-     1, 0, "with op=write: only wait=poll sees a word change in memory"},
+     NP_TUNABLE_WAITING, 0, "with op=write: only wait=poll sees a word change in memory"},
     kSpinOption,
 };
 

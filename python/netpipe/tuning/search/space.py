@@ -20,7 +20,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from netpipe.failure import USAGE, Failure
-from netpipe.reading.layers import OF_CALLING, OF_WAITING
 from netpipe.tuning.search.variants import Changes, Start
 from netpipe.units import SIZE_UNITS, bytes_of
 
@@ -33,17 +32,11 @@ NUMBERS_FROM_NOTHING = (1, 8, 64)
 BYTES_FROM_NOTHING = (0, 64, 1024, 16384)  # of a number of bytes other than the size of a buffer
 LEAST_SIZE, MOST_SIZE = 1 << 10, 64 << 20  # a buffer outside of this is no candidate
 
-WAITING = "how a rank waits, which costs other programs processor time"
-CALLING = "how the program calls the library, which is not the library's to change"
-# Tunable by their tables, and searched only where --only names them.
+# What tunable options are about that are searched only where --only names them (np_tunable).
 NOT_SEARCHED = {
-    **dict.fromkeys(OF_WAITING, WAITING),
-    **dict.fromkeys(OF_CALLING, CALLING),
+    "waiting": "how a rank waits, which costs other programs processor time",
+    "calling": "how the program calls the library, which is not the library's to change",
 }
-
-# Settings by which a library reaches the other side, and collections of further ones. Only the library and the machine
-# know their values: where these do not say (library/transports.py), a user names some.
-BY_HAND = ("tls", "devices", "device", "provider", "set")
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ class Space:
     # tunable settings that are not searched, and why
     left_out: Mapping[str, str] = field(default_factory=dict)
     transport: str = TRANSPORT  # of the start
-    by_hand: tuple[str, ...] = ()  # settings of BY_HAND that the layer has,
+    by_hand: tuple[str, ...] = ()  # tunable texts of which nobody here knows a value: a user names some,
     several: str = ""  # and the text of several variants that have some values of the first
 
     @property
@@ -150,26 +143,22 @@ def space(
     only: Collection[str] = (),
 ) -> Space:
     """Of a module's option table. `texts`: what this machine offers for options that are texts, by name. `only`: the
-    names to search, options or parameters; empty: all but those of NOT_SEARCHED. Raises Failure (2) for a name that
-    cannot be searched.
+    names to search, options or parameters; empty: all but those about something of NOT_SEARCHED. Raises Failure (2) for
+    a name that cannot be searched.
     """
-    tunable = {
-        one["name"]: one
-        for one in options
-        if one["tunable"] and (one["name"] not in BY_HAND or texts.get(one["name"]))
-    }
+    by_hand = [one["name"] for one in options if _by_hand(one, texts)]
+    tunable = {one["name"]: one for one in options if one["tunable"] and one["name"] not in by_hand}
+    asked = {name: NOT_SEARCHED[one["about"]] for name, one in tunable.items() if one.get("about")}
     known = [*tunable, *(one.name for one in parameters)]
     for name in only:
         if name not in known:
-            raise Failure(USAGE, _unknown(name, start, known, options))
-    wanted = set(only) or {name for name in known if name not in NOT_SEARCHED}
+            raise Failure(USAGE, _unknown(name, start, known, options, by_hand))
+    wanted = set(only) or {name for name in known if name not in asked}
     made = [_knob(one, start, texts) for name, one in tunable.items() if name in wanted]
     made += [one for one in parameters if one.name in wanted]
-    left_out = {} if only else {name: NOT_SEARCHED[name] for name in tunable if name in NOT_SEARCHED}
-    by_hand = [one["name"] for one in options if one["name"] in BY_HAND and one["name"] not in tunable]
     return Space(
         tuple(one for one in made if one.values),
-        left_out,
+        {} if only else asked,
         start.settings.get("transport", TRANSPORT),
         () if only else tuple(by_hand),
         _several(start, by_hand[0]) if by_hand else "",
@@ -181,8 +170,19 @@ def _several(start: Start, name: str) -> str:
     return shlex.quote(start.variant(Changes.of({name: "A|B"})))
 
 
-def _unknown(name: str, start: Start, known: Sequence[str], options: Sequence[Mapping[str, Any]]) -> str:
-    if name in BY_HAND and any(one["name"] == name for one in options):
+def _by_hand(option: Mapping[str, Any], texts: Mapping[str, Sequence[str]]) -> bool:
+    """A tunable text, of which neither the library nor the machine says a value (library/transports.py)."""
+    return bool(option["tunable"]) and option["type"] == "text" and not texts.get(option["name"])
+
+
+def _unknown(
+    name: str,
+    start: Start,
+    known: Sequence[str],
+    options: Sequence[Mapping[str, Any]],
+    by_hand: Sequence[str],
+) -> str:
+    if name in by_hand:
         return (
             f"--only {name}: netpipe knows no values of it to try; measure some beside each other with netpipe run "
             f"{_several(start, name)}, and tune the fastest"

@@ -83,11 +83,15 @@ inline bool set_blocking(int fd, bool blocking) {
 }
 
 constexpr np_option kWaitOption = {
-    "wait",  NP_CHOICE,
-    "block", 0,
-    0,       NP_WAIT_CHOICES,
-    "",      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps",
-    1};
+    "wait",
+    NP_CHOICE,
+    "block",
+    0,
+    0,
+    NP_WAIT_CHOICES,
+    "",
+    "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps",
+    NP_TUNABLE_WAITING};
 
 // How a lane reads and writes. `blocking` false: return EAGAIN instead of waiting.
 struct SocketIo {

@@ -51,7 +51,7 @@ static const np_option first_options[] = {
      .unit = "",
      .help = "how a message is sent: MPI_Send, MPI_Isend with MPI_Wait, a persistent request, MPI_Ssend, MPI_Bsend, "
              "MPI_Rsend, one-sided by MPI_Put, MPI_Get or MPI_Accumulate, or in partitions",
-     .tunable = 1,
+     .tunable = NP_TUNABLE_CALLING,
      .applies_to = NP_USES_MESSAGES | NP_USES_COLLECTIVES},
     {.name = "reuse",
      .type = NP_BOOL,
@@ -75,7 +75,7 @@ static const np_option first_options[] = {
      .unit = "",
      .help = "op=partitioned: partitions of a message, marked ready together, or by the threads of pattern "
              "partitioned; fewer where this number does not divide its size",
-     .tunable = 1,
+     .tunable = NP_TUNABLE_CALLING,
      .applies_to = NP_USES_MESSAGES},
 #endif
     {.name = "sync",
@@ -213,7 +213,7 @@ static const np_option last_options[] = {
    .choices = "auto|yes|no",                                                         \
    .unit = "",                                                                       \
    .help = "a waiting rank yields its processor; auto yields where ranks share one", \
-   .tunable = 1}
+   .tunable = NP_TUNABLE_WAITING}
 #define OPTIONS_END {.name = NULL}
 
 /* ---------------------------------------------------------------------------------------------- the library */
