@@ -445,6 +445,13 @@ std::size_t Sampler::report(const Visit& visit, const std::vector<double>& sampl
   return warm;
 }
 
+void Sampler::clock_costs(double ns) {
+  setting_.clock_cost_ns = ns;
+  for (Curve& curve : curves_) {
+    for (Point& point : curve.points) point.corrections = 0;  // those of before were about another clock
+  }
+}
+
 // Every point that was asked for gets samples whatever the budget says: a number that is marked as uncertain tells more
 // than a gap. Visits that lost their messages or only corrected the calibration are made up for, but not without end.
 bool Sampler::spent(const Curve& curve, const Point& point) const {

@@ -139,6 +139,10 @@ class Sampler {
   // dropped as warm-up.
   std::size_t report(const Visit& visit, const std::vector<double>& sample_ns, double seconds, double at_s, int state,
                      Beside beside = {}, double span_ns = 0);
+  // The clock costs so much from now on, because the kernel reads the time from another source. What was sampled before
+  // stays where it is long enough for that; the other points that are not done begin again, with longer samples.
+  void clock_costs(double ns);
+
   // The point of a visit, for what the sampler does not decide by: verified bytes, counters, losses.
   Point& at(const Visit& visit) { return curves_[visit.curve].points[visit.point]; }
 

@@ -199,7 +199,14 @@ void Session::take_yardstick() {
   const std::optional<ProcessorTime> now = processor_time();
   const std::optional<double> stolen = stolen_share(processor_time_, now);
   processor_time_ = now;
-  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y, clock_source(), stolen));
+  clock_source_ = clock_source();
+  write(yardstick_record(set_.plan->launch, yardstick_at_s_, state_, y, clock_source_, stolen));
+}
+
+void Session::take_yardstick(Sampler& sampler) {
+  const std::optional<std::string> before = clock_source_;
+  take_yardstick();
+  if (clock_source_ != before) sampler.clock_costs(clock_cost_ns_);
 }
 
 Outcome Session::measure(Sampler& sampler) {
@@ -212,7 +219,7 @@ Outcome Session::measure(Sampler& sampler) {
     if (Outcome here = set_.forked->all_here(); !here) return lose_forked(sampler, here.failure());
     if (!set_.forked->in_step()) return failed("a rank fell silent while a variant was closed");
     // Never within a block, whose visits are compared.
-    if (block_ != next->block && at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick();
+    if (block_ != next->block && at_s() - yardstick_at_s_ > yardstick_every_s) take_yardstick(sampler);
     block_ = next->block;
     // A failure: a forked rank has gone, or the file takes no more. The samples are in the file; no point is made of a
     // curve that broke off, because the launcher measures the other variants again.

@@ -64,6 +64,7 @@ class Session {
   Outcome open_variants();
   std::vector<CurveSetting> curve_settings();
   void take_yardstick();
+  void take_yardstick(Sampler& sampler);  // which learns of another clock source
   Outcome measure(Sampler& sampler);
   Outcome visit(Sampler& sampler, const Visit& visit);
   void take(Sampler& sampler, const Visit& visit, const Report& report, double began_s);
@@ -97,6 +98,7 @@ class Session {
   std::optional<ProcessorTime> processor_time_;  // at the latest yardstick
   std::optional<std::uint64_t> block_;           // the one that is being measured
   double clock_cost_ns_ = 25;
+  std::optional<std::string> clock_source_;  // at the latest yardstick
   std::int64_t started_ns_;
   std::int64_t suspended_ns_;  // of this host, as it was last looked at
   int pauses_ = 0;             // that a visit fell into

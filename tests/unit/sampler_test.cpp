@@ -280,6 +280,34 @@ TEST(Sampler, StartsAPointAgainWhenItsSamplesBecomeTooShortForTheClock) {
   EXPECT_EQ(simulation.done().back().visit.rounds, point.rounds);
 }
 
+// From tsc to hpet: a reading takes a hundred times as long, and what was long enough for the old clock is nothing for
+// it.
+TEST(Sampler, StartsAPointAgainWhenTheClockCostsMore) {
+  SamplerSetting setting;
+  setting.target = 1e-5;
+  setting.budget_s = 1;
+  for (const double costs_ns : {setting.clock_cost_ns, 4000.0}) {
+    Sampler sampler(setting, {curve({8, 1U << 20})});
+    Machine machine{[&](std::size_t, std::uint64_t size) { return size == 8 ? 100.0 : 1e6; }};
+    machine.noise = 0.01;
+    Simulation simulation(sampler, machine);
+    double changed_s = 0;
+    while (simulation.step()) {
+      if (changed_s > 0 || simulation.at_s() < 0.5) continue;
+      changed_s = simulation.at_s();
+      sampler.clock_costs(costs_ns);
+    }
+    ASSERT_GT(changed_s, 0);
+    const Point& small = sampler.curves()[0].points[0];
+    EXPECT_GE(static_cast<double>(small.rounds) * 100, batch_factor * costs_ns * 0.99);
+    const bool dearer = costs_ns > setting.clock_cost_ns;
+    EXPECT_EQ(sampler.blocks_of(0, 0).front().at_s >= changed_s, dearer) << "samples of before are gone";
+    EXPECT_LT(sampler.blocks_of(0, 1).front().at_s, changed_s) << "1 ms is long enough for both";
+    EXPECT_EQ(simulation.done().back().visit.rounds,
+              sampler.curves()[0].points[simulation.done().back().visit.point].rounds);
+  }
+}
+
 TEST(Sampler, BatchesRoundsThatAreShortAgainstTheClock) {
   constexpr double clock_ns = 25;
   for (const double round_ns :
