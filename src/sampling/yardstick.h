@@ -12,6 +12,7 @@ namespace netpipe {
 
 struct Yardstick {
   ClockFacts clock;
+  double multiply_ns = 0;           // of 64-bit integers, each needing the one before: the processor's own speed
   double copy_bytes_per_s = 0;      // memcpy of 4 MiB, warm
   std::optional<double> bounce_ns;  // a cache line from one rank to the other, one way; only on one host
   std::optional<double> wakeup_ns;  // from a futex wake to the woken process running, one way

@@ -120,3 +120,20 @@ def test_the_interval_of_merged_launches_holds_all_of_theirs() -> None:
 def test_a_point_that_was_measured_again_replaces_the_first() -> None:
     (curve,) = Reading(Run([point("tcp", 8, 100), point("tcp", 8, 130)])).curves
     assert curve.points[0].time_ns.value == 130
+
+
+def test_a_processor_that_ran_slower_is_told_although_the_state_is_one() -> None:
+    def taken(slow_ns: float) -> Reading:
+        speeds = [0.9] * 20 + [slow_ns] * 20 + [5.0]  # the last met an interrupt
+        yardsticks = [yardstick(0, at, 0, 54) for at in range(len(speeds))]
+        for one, multiply_ns in zip(yardsticks, speeds, strict=True):
+            one.multiply_ns = multiply_ns
+        return Reading(run_of(yardsticks))
+
+    (found,) = [one for one in judge(taken(1.2)).findings if one.rule == "machine-changed"]
+    assert found.what == "The machine was not steady: a multiplication took 0.900 ns to 1.20 ns."
+    assert not [one for one in judge(taken(0.92)).findings if one.rule == "machine-changed"]
+
+
+def run_of(yardsticks: list[Yardstick]) -> Run:
+    return Run([*yardsticks, *(point("tcp", size, 100) for size in (8, 64))])

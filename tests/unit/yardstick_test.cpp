@@ -64,6 +64,8 @@ TEST(Yardstick, OfOneRankHasTheClockAndTheCopyRate) {
   const Yardstick y = measure_alone(memory);
   EXPECT_GT(y.clock.cost_ns, 0);
   EXPECT_GT(y.clock.resolution_ns, 0);
+  EXPECT_GT(y.multiply_ns, 0.1) << "three cycles of 30 GHz";
+  EXPECT_LT(y.multiply_ns, 1000);
   EXPECT_GT(y.copy_bytes_per_s, 0);
   EXPECT_FALSE(y.bounce_ns);
   EXPECT_FALSE(y.wakeup_ns);

@@ -113,7 +113,7 @@ def take_yardstick(
     if result.exit_code != DONE or not result.run.yardsticks:
         return None, next((error.message for error in result.run.errors), "the worker took none")
     last = result.run.yardsticks[-1]
-    names = ("clock_ns", "clock_resolution_ns", "bounce_ns", "copy_bytes_per_s", "wakeup_ns")
+    names = ("clock_ns", "clock_resolution_ns", "bounce_ns", "copy_bytes_per_s", "wakeup_ns", "multiply_ns")
     return {name: getattr(last, name) for name in names}, None
 
 
@@ -244,6 +244,8 @@ def yardstick_words(measured: Mapping[str, float | None]) -> str:
         parts.append(f"copy {rate_text(measured['copy_bytes_per_s'])}")
     if measured["clock_ns"] is not None:
         parts.append(f"reading the clock {time_text(measured['clock_ns'])}")
+    if (multiply_ns := measured.get("multiply_ns")) is not None:
+        parts.append(f"a multiplication {time_text(multiply_ns)}")
     return ", ".join(parts) or "none"
 
 

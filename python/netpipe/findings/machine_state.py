@@ -15,13 +15,16 @@ from netpipe.units import capital, counted, listed, percent_text, rate_text, siz
 
 MOST_CHANGES = 3  # named; the report has all
 MOST_NAMED = 6  # curves in one sentence
+PROCESSOR_TOLERANCE = 1.05  # of its own speed, by the yardstick of multiplications
 
 
 @rule("machine-changed", "Several machine states", needs=("yardsticks",))
 def judge(reading: Reading) -> Iterator[Finding]:
-    """Fires if the yardsticks tell more than one state (the worker's tolerances decide) or curves come in states."""
+    """Fires if the yardsticks tell more than one state (the worker's tolerances decide), curves come in states, or the
+    processor itself was faster and slower.
+    """
     states = reading.states
-    if len(states.states) < 2 and not reading.in_states:
+    if len(states.states) < 2 and not reading.in_states and not unsteady(reading)[0]:
         return
     if not states.split or reading.in_states:
         yield from _wandered(reading, states)
@@ -78,6 +81,11 @@ def unsteady(reading: Reading) -> tuple[tuple[str, ...], dict[str, Quantity]]:
     if "copy_bytes_per_s" in explains or (copies and not alike(copies[0], copies[-1], tolerances.copy)):
         said.append(f"memory was copied at {rate_text(copies[0])} to {rate_text(copies[-1])}")
         evidence["memory_copy_rate"] = Quantity(median(copies), "bytes/s", copies[0], copies[-1])
+    speeds = sorted(y.multiply_ns for y in yardsticks if y.multiply_ns is not None)
+    few = len(speeds) // 20  # at either end, which may have met an interrupt
+    if speeds and not alike(least := speeds[few], most := speeds[-1 - few], PROCESSOR_TOLERANCE):
+        said.append(f"a multiplication took {time_text(least)} to {time_text(most)}")
+        evidence["multiplication"] = Quantity(median(speeds), "ns", least, most)
     if "wakeup_ns" in explains:
         wakeups = sorted(y.wakeup_ns for y in yardsticks if y.wakeup_ns is not None)
         said.append(f"waking a blocked process took {time_text(wakeups[0])} to {time_text(wakeups[-1])}")
@@ -100,10 +108,11 @@ def _wandered(reading: Reading, states: States) -> Iterator[Finding]:
     if said or apart:
         yield Finding(
             severity=NOTE,
-            what=" ".join([f"The machine was not steady: {' and '.join(said)}."] * bool(said) + list(apart)),
+            what=" ".join([f"The machine was not steady: {listed(said)}."] * bool(said) + list(apart)),
             evidence=evidence,
             certainty=certainty,
-            cause="Something outside the run moved the cores or took their memory bandwidth, as hypervisors do.",
+            cause="Something outside the run moved the cores, took their memory bandwidth or changed their speed, as "
+            "hypervisors do.",
             remedy="compare layers by their losses, which are measured back to back, or use a quieter machine",
             experiment=again(reading, "--aa"),
         )

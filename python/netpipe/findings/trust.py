@@ -75,7 +75,7 @@ def _losses(reading: Reading) -> str:
 def _meanwhile(reading: Reading) -> str:
     """What the yardsticks saw, of a run whose numbers are of all states of the machine together."""
     said, _ = unsteady(reading)
-    return f"{MEANWHILE}{' and '.join(said)}" if said and not reading.states.split else ""
+    return f"{MEANWHILE}{listed(said)}" if said and not reading.states.split else ""
 
 
 def _floor(reading: Reading) -> str:

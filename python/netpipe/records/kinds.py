@@ -152,6 +152,7 @@ class Yardstick(Record, kw_only=True, tag="yardstick"):
     bounce_ns: Ns | None = None
     copy_bytes_per_s: Rate | None = None
     wakeup_ns: Ns | None = None
+    multiply_ns: Ns | None = None  # of 64-bit integers, each needing the one before; None: an older file
     clock_source: str | None = None  # that the kernel reads the time from
     # of the processor time since the yardstick before, that the hypervisor gave to others; none of a launch's first
     stolen_share: Real | None = None

@@ -190,6 +190,7 @@ std::string yardstick_record(int launch, double at_s, int state, const Yardstick
   json.field("at_s", at_s).field("state", state);
   json.field("clock_ns", y.clock.cost_ns).field("clock_resolution_ns", y.clock.resolution_ns);
   json.field("bounce_ns", y.bounce_ns).field("copy_bytes_per_s", y.copy_bytes_per_s).field("wakeup_ns", y.wakeup_ns);
+  json.field("multiply_ns", y.multiply_ns);
   text_or_null(json, "clock_source", clock_source.value_or(""));
   json.field("stolen_share", stolen).close('}');
   return json.take();

@@ -22,6 +22,7 @@ VOLATILE = re.compile(
     r"^spoilers|kernel_bytes$|busy_processes|^transport_found\.|opened|\.pid$"
 )
 PACE = 0.05  # of the yardsticks: below, two medians are the same
+OF_PROCESSOR = 0.01  # of the processor's own speed, which is measured more closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,11 @@ class Pace:
     unit: str
     before: float
     after: float
+    alike: float = PACE
 
     @property
     def differs(self) -> bool:
-        return abs(self.after / self.before - 1) > PACE
+        return abs(self.after / self.before - 1) > self.alike
 
 
 def differences(before: Run, after: Run) -> tuple[Difference, ...]:
@@ -66,16 +68,17 @@ def differences(before: Run, after: Run) -> tuple[Difference, ...]:
 def paces(before: Run, after: Run) -> tuple[Pace, ...]:
     """The yardsticks that both runs have; medians over the run."""
     found = []
-    for field, name, unit in (
-        ("bounce_ns", "cache-line bounce", "ns"),
-        ("copy_bytes_per_s", "memory copy", "bytes/s"),
-        ("wakeup_ns", "wake-up", "ns"),
+    for field, name, unit, alike in (
+        ("bounce_ns", "cache-line bounce", "ns", PACE),
+        ("copy_bytes_per_s", "memory copy", "bytes/s", PACE),
+        ("wakeup_ns", "wake-up", "ns", PACE),
+        ("multiply_ns", "multiplication", "ns", OF_PROCESSOR),
     ):
         both = [
             [one for y in run.yardsticks if (one := getattr(y, field)) is not None] for run in (before, after)
         ]
         if all(both) and all(min(values) > 0 for values in both):
-            found.append(Pace(name, unit, *(median(values) for values in both)))
+            found.append(Pace(name, unit, *(median(values) for values in both), alike))
     return tuple(found)
 
 

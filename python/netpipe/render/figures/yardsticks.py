@@ -20,6 +20,7 @@ ROWS: tuple[tuple[str, str, Callable[[Yardstick], float | None], Callable[[float
     ("cache-line bounce", "time", lambda y: y.bounce_ns, time_text),
     ("memory copy", "rate", lambda y: y.copy_bytes_per_s, rate_text),
     ("wake-up", "time", lambda y: y.wakeup_ns, time_text),
+    ("processor: a multiplication", "time", lambda y: y.multiply_ns, time_text),
 )
 
 
