@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from netpipe.reading.curves import CurvePoint
@@ -25,6 +26,7 @@ from netpipe.units import limits_text, percent_text, rate_text, share_text, size
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
 BYTES_A_BUCKET = 14
+MOST_RATIOS = 15_000  # of all pairs of curves and their sizes together: 400 kB
 FEWEST_BUCKETS = 16
 CURVES, MACHINE = "curves", "machine"  # sections that the scripts draw in their own way
 
@@ -72,6 +74,7 @@ def plots(scope: Scope) -> Plots:
             "palette": {"light": LIGHT, "dark": DARK},
             "curves": _curves(scope, members),
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
+            "ratios": _ratios(members),
             "hover": [
                 {str(at.size_bytes): _hover(at, member.curve.one_state) for at in member.points()}
                 for member in members
@@ -107,6 +110,25 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
         }
         for member in members
     ]
+
+
+def _ratios(members: Sequence[Member]) -> list[list[Any]]:
+    """By turns measured pairs of curves: [places of both, sizes, how many times as long the first takes, low, high].
+    None where there would be too many.
+    """
+    most = max((len(member.points()) for member in members), default=0)
+    if most * len(members) * (len(members) - 1) / 2 > MOST_RATIOS:
+        return []
+    found: list[list[Any]] = []
+    for (place, one), (at, two) in combinations(enumerate(members), 2):
+        if one.state or two.state or one.reading is not two.reading:
+            continue
+        times = one.reading.ratios_of((one.variant, one.pattern), (two.variant, two.pattern))
+        known = {size: times[size] for size in sorted(times) if times[size].known and times[size].low > 0}
+        if known:
+            columns = zip(*((each.value, each.low, each.high) for each in known.values()), strict=True)
+            found.append([place, at, [*known], *([rounded(value) for value in column] for column in columns)])
+    return found
 
 
 def _look(color: int | None, dash: int) -> dict[str, Any]:

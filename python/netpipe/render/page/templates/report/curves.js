@@ -30,9 +30,22 @@ export const ofValues = (name) => name === "throughput" || name === "latency";
 // Of these places of a line those at the sizes of both, as places among them.
 const kept = (places, both) => both.map(([i], nth) => (places.includes(i) ? nth : -1)).filter((nth) => nth >= 0);
 
-// The lines over the one of the baseline, at the sizes of both. The interval is that of two independent medians, on logarithms
-// (reading/estimate.py, MOVER): too wide for curves that were measured by turns.
-function overBaseline(figure) {
+// By size how many times as long one curve takes as another with its limits, where the two were measured by turns.
+function timesAsLong(curve, base) {
+  for (const [first, second, sizes, ...columns] of data.ratios) {
+    if ((first !== curve || second !== base) && (first !== base || second !== curve)) continue;
+    const turned = first === base;
+    return new Map(sizes.map((size, nth) => {
+      const [value, low, high] = columns.map((column) => column[nth]);
+      return [size, turned ? [1 / value, 1 / high, 1 / low] : [value, low, high]];
+    }));
+  }
+  return new Map();
+}
+
+// The lines over the one of the baseline, at the sizes of both: by pairs where the curves were measured by turns. Else
+// the interval is that of two independent medians, on logarithms (reading/estimate.py, MOVER).
+function overBaseline(figure, name) {
   const base = figure.lines.find((line) => line.curve === choices.baseline && line.joined);
   const at = new Map(base.size.map((size, i) => [size, i]));
   const group = data.curves[choices.baseline].group;
@@ -41,11 +54,18 @@ function overBaseline(figure) {
     const reach = (i, j, up) => Math.exp(Math.hypot(
       Math.log(line.y[i] / (up ? line.high : line.low)[i]), Math.log(base.y[j] / (up ? base.low : base.high)[j])));
     const alone = line.curve === choices.baseline;
-    const y = both.map(([i, j]) => line.y[i] / base.y[j]);
+    const known = timesAsLong(line.curve, choices.baseline);
+    const ratio = ([i, j]) => {
+      const times = known.get(line.size[i]);
+      if (alone) return [1, 1, 1];
+      if (times) return name === "throughput" ? [1 / times[0], 1 / times[2], 1 / times[1]] : times;
+      const value = line.y[i] / base.y[j];
+      return [value, value / reach(i, j, false), value * reach(i, j, true)];
+    };
+    const [y, low, high] = [0, 1, 2].map((which) => both.map((places) => ratio(places)[which]));
     return {
       ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]),
-      low: both.map(([i, j], nth) => (alone ? 1 : y[nth] / reach(i, j, false))),
-      high: both.map(([i, j], nth) => (alone ? 1 : y[nth] * reach(i, j, true))),
+      low, high,
       loose: kept(line.loose, both), mute: kept(line.mute, both),
     };
   }).filter((line) => line.y.length > 0);
@@ -72,7 +92,7 @@ function ratioTicks(low, high, log) {
 export function drawFigure(name) {
   const over = choices.baseline >= 0 && ofValues(name);
   const whole = data.figures[name];
-  const figure = over ? overBaseline(whole) : choices.turned && ofValues(name) ? { ...whole, y: whole.turned } : whole;
+  const figure = over ? overBaseline(whole, name) : choices.turned && ofValues(name) ? { ...whole, y: whole.turned } : whole;
   const said = document.querySelector("#caption-" + name + " span");
   said.textContent = over ? "over that of " + data.curves[choices.baseline].label : "";
   const host = document.getElementById("plot-" + name);
