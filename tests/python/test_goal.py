@@ -263,6 +263,30 @@ def test_export_writes_a_profile_as_goal(netpipe: Netpipe, saved: Path) -> None:
     assert sorted(path.name for path in Path().glob("app*")) == ["app.goal"]
 
 
+def test_of_long_traces_the_first_part_is_written_and_the_rest_is_counted(
+    netpipe: Netpipe, saved: Path
+) -> None:
+    many = 40
+    send = [("Send", 100 * place, 50, 8, 1, 0) for place in range(many)]
+    receive = [("Recv", 100 * place, 60, 8, 0, 0) for place in range(many)]
+    write(traced(send, receive), saved)
+    whole = netpipe("export", str(saved))
+    assert whole.err == ""
+    part = netpipe("export", str(saved), "--events", "20")
+    assert part.code == 0
+    assert re.search(r"the schedule is of the first (19|20|21|22) of 80 events in the traces", part.err)
+    messages = [
+        sum(
+            one.kind == "send"
+            for rank in checked(said.out.splitlines(keepends=True))
+            for one in rank.values()
+        )
+        for said in (whole, part)
+    ]
+    assert messages[0] == many
+    assert 8 <= messages[1] <= 11
+
+
 def test_half_calls_are_said(netpipe: Netpipe, saved: Path) -> None:
     profile = traced([("Recv", 0, 500, 8, 1, 0)], [])
     profile.ranks[0].events_complete = False
@@ -309,6 +333,7 @@ def test_what_a_profile_lacks_of_its_ranks_is_said(netpipe: Netpipe, saved: Path
         (("profile.jsonl", "-o", "traceless.jsonl"), "traceless.jsonl is a profile and is not overwritten"),
         (("profile.jsonl", "-o", "run.jsonl"), "run.jsonl is a run and is not overwritten"),
         (("run.jsonl", "--format", "goal"), "run.jsonl is not a profile; only what netpipe profile writes is "),
+        (("run.jsonl", "--events", "5"), "run.jsonl is a run, and --events is of profiles; leave it out"),
         (("run.jsonl", "-o", "x.goal"), "run.jsonl is not a profile; only what netpipe profile writes is "),
         (("traceless.jsonl",), "traceless.jsonl: the profile has no trace"),
     ],

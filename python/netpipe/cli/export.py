@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.records import Point, Run
 
+MOST_EVENTS = 1_000_000  # of a profile, unless told otherwise: half a gigabyte
+
 
 @click.command
 @click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path())
@@ -42,6 +44,13 @@ if TYPE_CHECKING:
     "their interval for the next run (sizes), per rank or pair with a time of its own (cells), or per size, launch "
     "and counter of the layer (counters).",
 )
+@click.option(
+    "--events",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Of a profile: at most N events of its traces, from the beginning of the program on  "
+    f"[default: {MOST_EVENTS}]",
+)
 def command(
     run: str,
     form: str | None,
@@ -50,6 +59,7 @@ def command(
     patterns: tuple[str, ...],
     launch: int | None,
     which: str,
+    events: int | None,
 ) -> None:
     """Write RUN as CSV, Parquet, JSON, np.out, OSU or IMB table.
 
@@ -73,8 +83,10 @@ def command(
         form = form or OF_ENDING.get(ending, GOAL)
         if form != GOAL:
             raise Failure(USAGE, f"{run} is a profile, which is exported as {GOAL}, not as {form}")
-        export_profile(Path(run), output)
+        export_profile(Path(run), output, events or MOST_EVENTS)
         return
+    if events is not None:
+        raise Failure(USAGE, f"{run} is a run, and --events is of profiles; leave it out")
     if form == GOAL or (form is None and ending == f".{GOAL}"):
         raise Failure(
             USAGE, f"{run} is not a profile; only what netpipe profile writes is exported as {GOAL}"
@@ -93,24 +105,32 @@ def command(
         Path(output).write_bytes(data)
 
 
-def export_profile(path: Path, output: str | None) -> None:
-    """Its trace as GOAL, line by line. Raises Failure (2) without a trace."""
+def export_profile(path: Path, output: str | None, most_events: int) -> None:
+    """Its traces as GOAL, line by line; of longer ones about the first `most_events` of all ranks together. Raises
+    Failure (2) without a trace.
+    """
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.missing import lost_texts
     from netpipe.profiles.trace.calls import calls
+    from netpipe.profiles.trace.chosen import events, first_events
     from netpipe.profiles.trace.first_part import PROFILER_NS
     from netpipe.render.export.goal import NoSchedule, schedule
     from netpipe.streams import say
 
     try:
         whole = read(path)
-        made = calls(whole, PROFILER_NS / 2)
+        made = calls(whole, PROFILER_NS / 2, first_events(whole, most_events))
         if output is None:
             sys.stdout.writelines(schedule(made, whole))
         else:
             write_lines(schedule(made, whole), Path(output))
     except (NotAProfile, NoSchedule) as error:
         raise Failure(USAGE, f"{path}: {str(error).removeprefix(f'{path} ')}") from None
+    if made.events < (there := events(whole)):
+        say(
+            f"the schedule is of the first {made.events:,} of {there:,} events in the traces; netpipe export "
+            "--events N writes more"
+        )
     for text in lost_texts(whole):
         say(f"{path}: {text}")
     if made.truncated:
