@@ -6,9 +6,9 @@
  *
  *     const np_module *netpipe_module(void);
  *
- * and nothing else. It may be written in C or C++, inside or outside the source tree, with any compiler; this header is
- * all it needs (examples/ring.c is a complete module). netpipe loads it with dlopen, checks its table and refuses what
- * does not fit, naming both sides of the mismatch.
+ * and nothing else. It may be written in C or C++, inside or outside the source tree, with any compiler; this header
+ * and netpipe/facts.h, which it includes, are all it needs (examples/ring.c is a complete module). netpipe loads it
+ * with dlopen, checks its table and refuses what does not fit, naming both sides of the mismatch.
  *
  * The rules for a module:
  *   - It never prints, never exits, never reads argv or netpipe's own environment variables, never lets a C++ exception
@@ -37,6 +37,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "netpipe/facts.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -83,15 +85,9 @@ enum {
   NP_USES_STRIDED = 32
 };
 
-/* Whether an option changes speed and not meaning, so that a tuner may try other values. How a rank waits costs other
-   programs processor time, and how a program calls the layer is not the layer's to change: these two are tried only
-   when they are asked for by name. A later version may add values above these; they are read as NP_TUNABLE. */
-typedef enum np_tunable {
-  NP_NOT_TUNABLE = 0,
-  NP_TUNABLE = 1,
-  NP_TUNABLE_WAITING = 2,
-  NP_TUNABLE_CALLING = 3
-} np_tunable;
+/* Does an option change speed and not meaning, so that a tuner may try other values? Waiting (it costs other programs
+   processor time) and how the layer is called are tried only when asked for by name. Larger values are NP_TUNABLE. */
+typedef enum np_tunable { NP_NOT_TUNABLE, NP_TUNABLE, NP_TUNABLE_WAITING, NP_TUNABLE_CALLING } np_tunable;
 
 /* One option. The help, the validation, the completion and `netpipe list --json` are derived from this table alone. */
 typedef struct np_option {
@@ -113,40 +109,6 @@ typedef struct np_value {
   int64_t number;
   const char* text; /* as resolved, never NULL; valid as long as the endpoint */
 } np_value;
-
-/* One fact about an open endpoint: a setting as it really is, a choice that the library made. */
-typedef enum np_fact_kind { NP_FACT_TEXT = 0, NP_FACT_INTEGER = 1, NP_FACT_REAL = 2, NP_FACT_BOOL = 3 } np_fact_kind;
-typedef struct np_fact {
-  uint32_t size; /* sizeof(np_fact) */
-  uint32_t kind; /* an np_fact_kind: which of the values below counts */
-  const char* name;
-  const char* unit; /* of a number: "bytes", "us", ""; may be NULL */
-  const char* text;
-  int64_t integer; /* also of NP_FACT_BOOL: 0 or 1 */
-  double real;
-} np_fact;
-
-/* Takes one fact; everything in it is copied. */
-typedef void (*np_emit)(void* to, const np_fact* fact);
-
-/* NOLINTBEGIN(modernize-use-nullptr): C has no nullptr */
-static inline void np_emit_text(np_emit emit, void* to, const char* name, const char* text) {
-  np_fact fact = {sizeof(np_fact), NP_FACT_TEXT, name, NULL, text, 0, 0};
-  emit(to, &fact);
-}
-static inline void np_emit_integer(np_emit emit, void* to, const char* name, int64_t value, const char* unit) {
-  np_fact fact = {sizeof(np_fact), NP_FACT_INTEGER, name, unit, NULL, value, 0};
-  emit(to, &fact);
-}
-static inline void np_emit_real(np_emit emit, void* to, const char* name, double value, const char* unit) {
-  np_fact fact = {sizeof(np_fact), NP_FACT_REAL, name, unit, NULL, 0, value};
-  emit(to, &fact);
-}
-static inline void np_emit_bool(np_emit emit, void* to, const char* name, int value) {
-  np_fact fact = {sizeof(np_fact), NP_FACT_BOOL, name, NULL, NULL, value != 0, 0};
-  emit(to, &fact);
-}
-/* NOLINTEND(modernize-use-nullptr) */
 
 /* Something that the layer counts. It is read before and after every visit of a size, outside the timed region, so that
  * a retransmission stands beside the size that it belongs to. */

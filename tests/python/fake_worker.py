@@ -26,54 +26,22 @@ import sys
 import time
 from typing import Any, NoReturn
 
-WAIT = {
-    "name": "wait",
-    "type": "choice",
-    "default": "block",
-    "min": 0,
-    "max": 0,
-    "choices": ["block", "poll", "hybrid"],
-    "unit": "",
-    "help": "how it waits for a message",
-    "tunable": True,
-    "about": "waiting",
-}
-SNDBUF = {
-    "name": "sndbuf",
-    "type": "size",
-    "default": "0",
-    "min": 0,
-    "max": 1 << 30,
-    "choices": [],
-    "unit": "bytes",
-    "help": "send buffer of the socket; 0 leaves it to the kernel",
-    "tunable": True,
-    "about": None,
-}
-REUSE = {
-    "name": "reuse",
-    "type": "int",
-    "default": "100",
-    "min": 0,
-    "max": 100,
-    "choices": [],
-    "unit": "%",
-    "help": "percentage of messages that reuse a buffer",
-    "tunable": False,
-    "about": None,
-}
-PAGES = {
-    "name": "pages",
-    "type": "choice",
-    "default": "auto",
-    "min": 0,
-    "max": 0,
-    "choices": ["auto", "small", "huge"],
-    "unit": "",
-    "help": "pages of message memory",
-    "tunable": False,
-    "about": None,
-}
+
+def _option(name: str, kind: str, default: str, text: str, **more: Any) -> dict[str, Any]:
+    made = {"name": name, "type": kind, "default": default, "min": 0, "max": 0, "choices": [], "unit": ""}
+    return {**made, "help": text, "tunable": False, "about": None, **more}
+
+
+WAIT = _option(
+    "wait", "choice", "block", "how it waits for a message",
+    choices=["block", "poll", "hybrid"], tunable=True, about="waiting",
+)  # fmt: skip
+SNDBUF = _option(
+    "sndbuf", "size", "0", "send buffer of the socket; 0 leaves it to the kernel",
+    max=1 << 30, unit="bytes", tunable=True,
+)  # fmt: skip
+REUSE = _option("reuse", "int", "100", "percentage of messages that reuse a buffer", max=100, unit="%")
+PAGES = _option("pages", "choice", "auto", "pages of message memory", choices=["auto", "small", "huge"])
 # name, below, adds, latency in ns, bytes per ns, options
 MODULES = [
     ("null", None, None, 3.0, 1e5, []),

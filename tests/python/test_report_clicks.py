@@ -41,6 +41,7 @@ const shown = host.data.filter((one) => one.customdata);
 return shown.map((one) => ({ x: one.x, y: one.y, text: one.text[0] }));"""
 BAND = """const filled = document.getElementById("plot-" + arguments[0]).data.filter((one) => one.fill && one.y.length);
 return filled.map((one) => one.y.filter((value) => value !== null));"""
+BASES = "return [...document.getElementById('choose-baseline').options].map((one) => one.text)"
 BOX = """const of = document.querySelector("#plot-" + arguments[0] + " .nsewdrag").getBoundingClientRect();
 return [of.x, of.y, of.width, of.height];"""
 RANGES = """const of = document.getElementById("plot-" + arguments[0])._fullLayout;
@@ -198,9 +199,7 @@ def test_the_axis_of_values_turns_from_logarithmic_to_linear_and_back(screen: Br
 
 
 def test_curves_are_drawn_over_a_baseline(screen: Browser) -> None:
-    labels = screen.run(
-        "return [...document.getElementById('choose-baseline').options].map((one) => one.text)"
-    )
+    labels = screen.run(BASES)
     assert labels[0] == "none"
     assert "tcp" in labels
     place = labels.index("tcp") + 1
@@ -222,27 +221,21 @@ def test_curves_are_drawn_over_a_baseline(screen: Browser) -> None:
 
 def test_what_was_measured_by_turns_is_drawn_over_a_baseline_by_pairs(window: Browser, folder: Path) -> None:
     """Launches differ by far more than the two curves do in each of them, and the band is as narrow as that."""
-    both = examples.run(
-        *(
-            examples.visited(name, size, times * size * 1000.0 * (1 + launch), launch)
-            for launch in range(4)
-            for size in (8, 64)
-            for name, times in (("shm", 1.0), ("tcp", 2.0))
-        )
-    )
+    both = examples.run(*(
+        examples.visited(name, size, times * size * 1000.0 * (1 + launch), launch)
+        for launch in range(4) for size in (8, 64) for name, times in (("shm", 1.0), ("tcp", 2.0))
+    ))  # fmt: skip
     times = Reading(both).ratios_of(("shm", "pingpong"), ("tcp", "pingpong"))
     assert all(times[size].half_width < 0.1 for size in (8, 64))
     watched(page(Reading(both)), folder / "pairs.html")
     window.open(folder / "pairs.html", 1200)
     window.until(READY)
-    places = window.run(
-        "return [...document.getElementById('choose-baseline').options].map((one) => one.text)"
-    )
+    places = window.run(BASES)
     for base, other, value in (("tcp", "shm", 0.5), ("shm", "tcp", 2.0)):
         window.click(f"#choose-baseline option:nth-child({places.index(base) + 1})")
         for figure, expected in (("latency", value), ("throughput", 1 / value)):
-            drawn = {str(line["text"]).partition("</b>")[0]: line["y"] for line in lines(window, figure)}
-            assert drawn[f"<b>{other}"] == pytest.approx([expected] * 2, rel=1e-3)
+            ratios = {str(line["text"]).partition("</b>")[0]: line["y"] for line in lines(window, figure)}
+            assert ratios[f"<b>{other}"] == pytest.approx([expected] * 2, rel=1e-3)
             band = window.run(BAND, figure)
             assert len(band) == 2
             assert all(max(one) / min(one) < 1.3 for one in band)

@@ -26,7 +26,7 @@ def judge(reading: Reading) -> Iterator[Finding]:
     states = reading.states
     if len(states.states) < 2 and not reading.in_states and not unsteady(reading)[0]:
         return
-    if not states.split or reading.in_states:
+    if not states.split or reading.in_states or len(states.states) < 2:
         yield from _wandered(reading, states)
         return
     said = state_sentences(states)

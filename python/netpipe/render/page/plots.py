@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from netpipe.reading.curves import CurvePoint
+from netpipe.reading.curves import MUTE, WIDE, CurvePoint
 from netpipe.reading.losses import Loss
 from netpipe.reading.measures import typical_sizes
 from netpipe.render import figures
@@ -75,6 +75,7 @@ def plots(scope: Scope) -> Plots:
             "curves": _curves(scope, members),
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
             "ratios": _ratios(members),
+            "widths": {"loose": WIDE, "mute": MUTE},
             "hover": [
                 {str(at.size_bytes): _hover(at, member.curve.one_state) for at in member.points()}
                 for member in members

@@ -27,9 +27,6 @@ function boundTrace(bound) {
 
 export const ofValues = (name) => name === "throughput" || name === "latency";
 
-// Of these places of a line those at the sizes of both, as places among them.
-const kept = (places, both) => both.map(([i], nth) => (places.includes(i) ? nth : -1)).filter((nth) => nth >= 0);
-
 // By size how many times as long one curve takes as another with its limits, where the two were measured by turns.
 function timesAsLong(curve, base) {
   for (const [first, second, sizes, ...columns] of data.ratios) {
@@ -63,10 +60,12 @@ function overBaseline(figure, name) {
       return [value, value / reach(i, j, false), value * reach(i, j, true)];
     };
     const [y, low, high] = [0, 1, 2].map((which) => both.map((places) => ratio(places)[which]));
+    // A ratio of pairs may be sure where both times are not.
+    const beyond = (width, places) => [...both.keys()].filter((nth) => (alone || known.has(line.size[both[nth][0]])
+      ? (high[nth] - low[nth]) / 2 / y[nth] > width : places.includes(both[nth][0])));
     return {
-      ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]),
-      low, high,
-      loose: kept(line.loose, both), mute: kept(line.mute, both),
+      ...line, y, size: both.map(([i]) => line.size[i]), x: both.map(([i]) => line.x[i]), low, high,
+      loose: beyond(data.widths.loose, line.loose), mute: beyond(data.widths.mute, line.mute),
     };
   }).filter((line) => line.y.length > 0);
   const values = lines.flatMap((line) => line.y).filter((value) => value > 0);
