@@ -205,14 +205,18 @@ typedef enum np_reach {
   NP_REACH_GET = 2  /* from its outgoing places */
 } np_reach;
 
+/* With whom a rank has messages in a visit, as bits. NP_VISIT_IN_PAIRS: with rank nranks - 1 - rank alone.
+ * NP_VISIT_GREETING: with each other rank, once and untimed, before the first pattern. */
+enum { NP_VISIT_IN_PAIRS = 1, NP_VISIT_GREETING = 2 };
+
 /* What the timed calls until the next prepare are about. Every rank has the same sizes and numbers of places. */
 typedef struct np_visit {
   uint32_t size;  /* sizeof(np_visit) of this netpipe */
   uint32_t reach; /* an np_reach: what put or get of this visit, on any rank, will name */
   uint64_t bytes; /* of each message */
   np_places outgoing, incoming;
-  uint32_t uses; /* bits NP_USES_...: the groups of operations that will be called */
-  uint32_t reserved;
+  uint32_t uses;  /* bits NP_USES_...: the groups of operations that will be called */
+  uint32_t flags; /* bits NP_VISIT_...; an older netpipe says 0 */
 } np_visit;
 
 /* How the ranks of a library with a launcher of its own (mpirun, oshrun) talk before and between measurements.

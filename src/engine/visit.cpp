@@ -70,7 +70,7 @@ np_status prepare_module(const Pattern& pattern, Endpoint& endpoint, const Stage
                          stage.outgoing.places(),
                          stage.incoming.places(),
                          groups_of(pattern, stage),
-                         0};
+                         pattern.in_pairs ? std::uint32_t{NP_VISIT_IN_PAIRS} : 0U};
     status = module.prepare(endpoint.handle(), &visit);
   }
   if (status == NP_OK && pattern.resets && module.reset != nullptr) status = module.reset(endpoint.handle());

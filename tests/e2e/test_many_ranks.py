@@ -369,6 +369,26 @@ def test_two_ranks_each_of_four_are_all_pairs_and_the_rate_is_that_of_all(measur
             assert found[0, 3]["slowest"] > found[1, 2]["slowest"], pattern
 
 
+def test_a_layer_is_told_whether_a_rank_has_messages_with_one_other(measure: Runner) -> None:
+    """And that the ranks greet each other before. The module fails if a message goes to another rank all the same."""
+    pairs = ("pingpong", "stream", "bidirectional", "burst", "window")
+    others = ("ring", "exchange", "pairs:pairing=all", "incast", "congestion")
+    done = crowd(
+        measure,
+        4,
+        *(f"pattern {pattern}" for pattern in (*pairs, *others)),
+        "sizes 4097",
+        "verify yes",
+        "budget 0.05",
+        settings="mates=one",
+    )
+    assert done.code == 0, done.said
+    check_all_of(done, pairs, {4097})
+    reasons = {one["pattern"]: one["reason"] for one in done.of("skipped")}
+    assert set(reasons) == set(others)
+    assert all("here a rank has messages with several" in reason for reason in reasons.values())
+
+
 @pytest.mark.parametrize("layer", ["shm", pytest.param("unix", marks=pytest.mark.deep)])
 def test_sixty_four_ranks_of_our_own_layers_come_to_an_end(measure: Runner, layer: str) -> None:
     patterns = ("pingpong", "incast")

@@ -2,13 +2,15 @@
  *
  * Any number of ranks, each pair of them with a Unix socket of its own, so that patterns of many ranks can be tested
  * without a library that launches them. slow=K: whatever rank K sends leaves late, so that each pair with it is slow.
+ * mates=one: it takes only visits in which a rank has messages with one other, and holds netpipe to that.
  *
  * A message of a pair follows the one before, so a request is in a line with the others of its pair and direction. The
  * first of each line is moved on whenever anybody waits.
  */
 #include "pair.h"
 
-enum { SLOW, LATE_MS = 3, MOST_RANKS = 64 };
+enum { SLOW, MATES, LATE_MS = 3, MOST_RANKS = 64, MOST_WORD = 16 };
+enum { ANY, ONE };
 
 static const np_option options[] = {
     {.name = "slow",
@@ -18,6 +20,12 @@ static const np_option options[] = {
      .max = MOST_RANKS - 1,
      .unit = "",
      .help = "the rank that sends late; -1: none"},
+    {.name = "mates",
+     .type = NP_CHOICE,
+     .default_value = "any",
+     .choices = "any|one",
+     .unit = "",
+     .help = "with how many others a rank may have messages in a visit"},
 };
 
 struct transfer {
@@ -36,6 +44,7 @@ struct crowd {
   struct np_endpoint pair; /* first: what pair.h needs */
   int sockets[MOST_RANKS];
   struct line out[MOST_RANKS], in[MOST_RANKS];
+  uint64_t visit_bytes; /* mates=one: of messages for the mate alone; 0: there is none */
 };
 
 static struct crowd* crowd_of(np_endpoint* e) { return (struct crowd*)(void*)e; }
@@ -108,7 +117,24 @@ static np_status crowd_connect(np_endpoint* e, const void* const* addresses, con
   return NP_OK;
 }
 
+static np_status crowd_prepare(np_endpoint* e, const np_visit* visit) {
+  if (e->context->options[MATES].number != ONE) return NP_OK;
+  crowd_of(e)->visit_bytes = (visit->flags & NP_VISIT_IN_PAIRS) != 0 ? visit->bytes : 0;
+  if ((visit->flags & (NP_VISIT_IN_PAIRS | NP_VISIT_GREETING)) != 0) return NP_OK;
+  snprintf(e->context->message, e->context->message_bytes, "mates=one: here a rank has messages with several");
+  return NP_UNSUPPORTED;
+}
+
 /* ---------------------------------------------------------------------------------------------- messages */
+
+/* A word between ranks may be as small as a message, and go anywhere. */
+static np_status check_mate(np_endpoint* e, int peer, size_t bytes) {
+  if (bytes <= MOST_WORD || bytes != crowd_of(e)->visit_bytes) return NP_OK;
+  if (peer == e->context->nranks - 1 - e->context->rank) return NP_OK;
+  snprintf(e->context->message, e->context->message_bytes, "rank %d has a message with rank %d, which is not its mate",
+           e->context->rank, peer);
+  return NP_FAILED;
+}
 
 static void enqueue(struct line* line, const void* data, size_t bytes, np_request* request) {
   struct transfer* const one = (struct transfer*)(void*)request;
@@ -155,12 +181,14 @@ static np_status advance(np_endpoint* e) {
 }
 
 static np_status start_send(np_endpoint* e, int peer, const void* data, size_t bytes, np_request* request) {
+  if (check_mate(e, peer, bytes) != NP_OK) return NP_FAILED;
   if (e->context->rank == e->context->options[SLOW].number) poll(NULL, 0, LATE_MS);
   enqueue(&crowd_of(e)->out[peer], data, bytes, request);
   return advance(e);
 }
 
 static np_status start_receive(np_endpoint* e, int peer, void* data, size_t bytes, np_request* request) {
+  if (check_mate(e, peer, bytes) != NP_OK) return NP_FAILED;
   enqueue(&crowd_of(e)->in[peer], data, bytes, request);
   return NP_OK;
 }
@@ -246,6 +274,7 @@ static const np_module table = {
     .connect = crowd_connect,
     .wait = crowd_wait,
     .test = crowd_test,
+    .prepare = crowd_prepare,
 };
 
 const np_module* netpipe_module(void) { return &table; }

@@ -236,7 +236,7 @@ Outcome Endpoint::reach_all() {
   }
   const Meter meter(set_.ranks_in_process);
   if (module_.prepare != nullptr) {
-    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}, NP_USES_MESSAGES, 0};
+    const np_visit visit{sizeof visit, 0, 1, {out, 1, 1, 0}, {in, 1, 1, 0}, NP_USES_MESSAGES, NP_VISIT_GREETING};
     status = module_.prepare(handle_, &visit);
   }
   // A library with a launcher is asked in its own plain way: the variant's messages (one-sided ones, say) may need all
