@@ -186,6 +186,51 @@ def test_four_ranks(measure: Runner, settings: str) -> None:
     assert_verified(done, 2)
 
 
+def rnr_refusals(device: str) -> int:
+    """How many messages found no receive since the device is there."""
+    return int(Path(f"/sys/class/infiniband/{device}/ports/1/hw_counters/rcvd_rnr_err").read_text())
+
+
+@needs_device
+@pytest.mark.parametrize("op", ["send", "write", "write_imm"])
+def test_pairs_of_four_ranks_move_every_byte(measure: Runner, op: str) -> None:
+    """Around eager and the largest inline message, between visits of a pattern in which ranks have several peers."""
+    pairs = ("pingpong", "stream", "window:directions=both")
+    done = measure(
+        f"variant verbs:op={op}",
+        "ranks 4",
+        *(f"pattern {one}" for one in (*pairs, "ring")),
+        "sizes 0,213,1025,16385",
+        *("schedule list", "verify yes", "budget 1", "timeout 60"),
+        limit_s=300.0,
+    )
+    if op == "send":
+        assert_verified(done, 4 * (len(pairs) + 1))
+        return
+    assert_verified(done, 4 * len(pairs))
+    reasons = {one["reason"] for one in done.of("skipped", pattern="ring")}
+    assert reasons
+    assert all(f"op={op} writes messages to places" in one for one in reasons), reasons
+    assert all(one.endswith("choose op=send") for one in reasons), reasons
+
+
+@needs_device
+@needs_guest
+def test_receives_are_posted_ahead_among_four_ranks(measure: Runner) -> None:
+    """So that of the messages of a stream few have to be sent again."""
+    refused = {}
+    for ahead in ("64", "0"):
+        before = rnr_refusals("rxe0")
+        done = measure(
+            f"variant verbs:device=rxe0,ahead={ahead}", "ranks 4", "pattern stream", "sizes 1000", *QUICK
+        )
+        assert_verified(done, 1)
+        assert facts(done)["ahead"] == ahead
+        messages = sum(sample["ops"] * len(sample["ns"]) for sample in done.of("sample"))
+        refused[ahead] = (rnr_refusals("rxe0") - before) / messages
+    assert refused["64"] < refused["0"] / 4, refused
+
+
 @needs_device
 def test_every_rank_with_every_other(measure: Runner) -> None:
     done = measure("variant verbs", "ranks 3", "pattern ring", "pattern random", "sizes 1,4097", *QUICK)
@@ -360,20 +405,6 @@ def test_what_is_not_there_is_refused_before_anything_is_measured(
     assert done.code == code, done.said
     assert re.search(sentence, done.said), done.said
     assert not done.of("sample")
-
-
-@needs_device
-@pytest.mark.parametrize(
-    ("variant", "sentence"),
-    [
-        ("op=write", "op=write with ranks=4 and qp=rc: it is for two ranks, so choose op=send"),
-        ("ahead=3", "ahead=3 with ranks=4: of more than two ranks it is not known which sends next"),
-    ],
-)
-def test_what_is_for_two_ranks(measure: Runner, variant: str, sentence: str) -> None:
-    done = measure(f"variant verbs:{variant}", "ranks 4", "sizes 8", *QUICK)
-    assert done.code == 2
-    assert sentence in done.said
 
 
 @needs_device

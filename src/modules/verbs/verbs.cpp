@@ -172,7 +172,7 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   np_emit_integer(emit, to, "inline_bytes", std::max<int64_t>(e.set.inline_most, 0), "bytes");
   np_emit_integer(emit, to, "signal", static_cast<int64_t>(e.set.signal), "");
   np_emit_integer(emit, to, "list", static_cast<int64_t>(e.set.list), "");
-  const bool ahead = e.set.type == kRc && e.set.op == kSend && e.context->nranks == 2;
+  const bool ahead = e.set.type == kRc && e.set.op == kSend;
   np_emit_integer(emit, to, "ahead", ahead ? static_cast<int64_t>(e.set.ahead) : 0, "");
   if (e.set.type == kRc && e.set.op == kWrite)
     np_emit_integer(emit, to, "eager", static_cast<int64_t>(e.set.eager), "bytes");

@@ -192,7 +192,7 @@ struct np_endpoint {
   uint64_t visit_bytes = UINT64_MAX;  // of a message that takes the queue pairs for messages
   np_places landing{};
   std::array<netpipe::verbs::Span, 2> places{};  // where messages of the visit start, and land
-  bool posts_ahead = false;
+  netpipe::verbs::Peer* ahead_from = nullptr;    // whose messages of the visit find receives that were posted ahead
 
   std::vector<netpipe::verbs::Queue> queues;
   std::vector<netpipe::verbs::Peer> peers;  // by rank

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message of the size of the visit is one send, which lands in the receive that its receiver has posted. With two
-// ranks these are posted ahead, at the places where the next messages will land, so that a message finds one when its
-// receiver is late; otherwise the device of the sender tries again until it does (RNR). Messages of other sizes, and
-// words that are not the visit's, take the control pair: both sides know which these are, so both know the way.
+// A message of the size of the visit is one send, which lands in the receive that its receiver has posted. Where a rank
+// has one peer these are posted ahead, at the places where the next messages will land, so that a message finds one
+// when its receiver is late; otherwise the device of the sender tries again until it does (RNR). Of several peers it is
+// not known whose message takes which place. Messages of other sizes, and words that are not the visit's, take the
+// control pair: both sides know which these are, so both know the way.
 #include "verbs_messages.h"
 
 #include <algorithm>
@@ -254,7 +255,8 @@ np_status recv(np_endpoint* endpoint, int rank, void* data, size_t bytes) {
   if (endpoint->set.op != kSend) return recv_written(*endpoint, peer, data, bytes);
   np_request request;
   np_status status = receive_one(*endpoint, peer, data, bytes, &request);
-  if (status == NP_OK && endpoint->posts_ahead && peer.backlog.first == nullptr) status = post_ahead(*endpoint, peer);
+  const bool ahead = endpoint->ahead_from == &peer && peer.backlog.first == nullptr;
+  if (status == NP_OK && ahead) status = post_ahead(*endpoint, peer);
   if (status == NP_OK) status = finish(*endpoint, request);
   if (status != NP_OK && endpoint->status == NP_OK) endpoint->status = status;  // the request ends here
   return status;
@@ -283,24 +285,54 @@ np_status irecv(np_endpoint* endpoint, int rank, void* data, size_t stride, size
       status = receive_one(*endpoint, peer, into, bytes, &requests[i]);
     }
   }
-  if (endpoint->posts_ahead && status == NP_OK && of_visit && !to_itself) {
+  if (endpoint->ahead_from == &peer && status == NP_OK && of_visit) {
     return peer.backlog.first == nullptr ? post_ahead(*endpoint, peer) : NP_OK;
   }
   return status;
 }
 
+// Takes back the receives that nobody asked for.
+np_status renew_ahead(np_endpoint& endpoint) {
+  if (endpoint.ahead_from == nullptr) return NP_OK;
+  // What completes has a number that means nothing to a queue pair that was reset.
+  for (int found = 1; found != 0;) {
+    found = drain(endpoint);
+    if (found < 0) return endpoint.status;
+  }
+  for (Queue* const queue : endpoint.ahead_from->queues) {
+    if (const np_status s = renew(endpoint, *queue); s != NP_OK) return s;
+  }
+  endpoint.ahead_from = nullptr;
+  return NP_OK;
+}
+
+// The one with which this rank has messages in this visit; none: there are several.
+Peer* only_peer(np_endpoint& endpoint, const np_visit& visit) {
+  const np_context* context = endpoint.context;
+  if (context->nranks > 2 && (visit.flags & NP_VISIT_IN_PAIRS) == 0) return nullptr;
+  return &peer_of(endpoint, context->nranks - 1 - context->rank);
+}
+
+// op=write and write_imm.
+np_status start_written(np_endpoint& endpoint, const np_visit& visit) {
+  if (Peer* const peer = only_peer(endpoint, visit)) return announce(endpoint, *peer, visit);
+  endpoint.visit_bytes = UINT64_MAX;  // all takes the control pairs
+  if ((visit.flags & NP_VISIT_GREETING) != 0) return NP_OK;
+  return fail(endpoint.context, NP_UNSUPPORTED,
+              "verbs: op=%s writes messages to places that their receiver announced to one other rank, and in this "
+              "pattern a rank has messages with several; choose op=send",
+              endpoint.context->options[kOp].text);
+}
+
 // Between two barriers: nothing is on its way.
 np_status start_anew(np_endpoint& endpoint, const np_visit& visit) {
   const bool messages = (visit.uses & NP_USES_MESSAGES) != 0;
+  if (const np_status s = renew_ahead(endpoint); s != NP_OK) return s;
   for (Queue& queue : endpoint.queues) {
     if (peer_of(endpoint, queue.peer).control.queue == &queue) continue;
-    if (endpoint.posts_ahead) {
-      if (const np_status s = renew(endpoint, queue); s != NP_OK) return s;
-    }
     queue.posted -= queue.arrived;
     queue.arrived = 0;
   }
-  endpoint.posts_ahead = false;
   endpoint.visit_bytes = messages ? visit.bytes : UINT64_MAX;
   endpoint.landing = visit.incoming;
   endpoint.places = {span_of(visit.outgoing, visit.bytes), span_of(visit.incoming, visit.bytes)};
@@ -311,9 +343,10 @@ np_status start_anew(np_endpoint& endpoint, const np_visit& visit) {
   }
   if (const np_status s = register_visit(endpoint, visit); s != NP_OK) return s;
   if (!messages) return NP_OK;
-  if (endpoint.set.op != kSend) return announce(endpoint, visit);
-  endpoint.posts_ahead = endpoint.context->nranks == 2 && endpoint.set.ahead > 0 && visit.incoming.count > 0;
-  return endpoint.posts_ahead ? post_ahead(endpoint, peer_of(endpoint, 1 - endpoint.context->rank)) : NP_OK;
+  if (endpoint.set.op != kSend) return start_written(endpoint, visit);
+  if (endpoint.set.ahead == 0 || visit.incoming.count == 0) return NP_OK;
+  endpoint.ahead_from = only_peer(endpoint, visit);
+  return endpoint.ahead_from != nullptr ? post_ahead(endpoint, *endpoint.ahead_from) : NP_OK;
 }
 
 }  // namespace

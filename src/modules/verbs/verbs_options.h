@@ -54,9 +54,7 @@ inline constexpr np_option kTable[kOptions] = {
      "how a message is carried: by send and receive, by an RDMA write whose arrival the receiver sees in its memory, "
      "or "
      "by an RDMA write with immediate data; qp=uc writes to cells of the receiver",
-     0, NP_USES_MESSAGES,
-     "with qp=ud: datagrams are carried by send and receive; with ranks=3.. and qp=rc: it is for two ranks, so choose "
-     "op=send"},
+     0, NP_USES_MESSAGES, "with qp=ud: datagrams are carried by send and receive"},
     {"qps", NP_INT, "1", 1, kMostQps, nullptr, "", "queue pairs for each peer, used in turn", 1, 0,
      "with op=write|write_imm: its messages arrive in order, over one queue pair; with qp=ud: one queue pair reaches "
      "all peers"},
@@ -76,10 +74,11 @@ inline constexpr np_option kTable[kOptions] = {
      "register the memory of messages before the clock runs, or of each message while it runs", 0, NP_USES_MESSAGES,
      "with op=write|write_imm and qp=rc: the sender must know the place beforehand, so choose op=send"},
     {"ahead", NP_INT, "64", 0, kMostAhead, nullptr, "receives",
-     "op=send, two ranks: receives that are posted ahead, at the places where the next messages land", 1,
-     NP_USES_MESSAGES,
+     "op=send: receives that are posted ahead, at the places where the next messages land, where a rank has messages "
+     "with one other",
+     1, NP_USES_MESSAGES,
      "with op=write|write_imm: only op=send posts receives for messages; with qp=uc|ud: these post as many receives as "
-     "they have memory for; 1.. with ranks=3..: of more than two ranks it is not known which sends next"},
+     "they have memory for"},
     {"signal", NP_INT, "1", 1, kMostSignal, nullptr, "operations",
      "one operation in this many asks for a completion, which also covers those before it", 1},
     {"list", NP_INT, "16", 1, kMostList, nullptr, "operations",

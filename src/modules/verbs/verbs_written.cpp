@@ -188,9 +188,7 @@ np_status post_empty_receives(np_endpoint& endpoint, Queue& queue) {
   return NP_OK;
 }
 
-np_status announce(np_endpoint& endpoint, const np_visit& visit) {
-  const np_context* context = endpoint.context;
-  Peer& peer = peer_of(endpoint, 1 - context->rank);
+np_status announce(np_endpoint& endpoint, Peer& peer, const np_visit& visit) {
   Queue& queue = *peer.queues.front();
   const np_places& own = visit.incoming;
   const Announced here{reinterpret_cast<uint64_t>(own.base), own.stride, own.count, own.next,
@@ -208,7 +206,8 @@ np_status announce(np_endpoint& endpoint, const np_visit& visit) {
   way.sent = way.started = way.taken = way.told = 0;
   way.receives = Line{};
   credit_of(endpoint, queue) = 0;
-  std::memset(endpoint.flags, 0, endpoint.peers.size() * kFlagCells * endpoint.flag_bytes);
+  const size_t ring = kFlagCells * endpoint.flag_bytes;
+  std::memset(endpoint.flags + static_cast<size_t>(queue.peer) * ring, 0, ring);
   return has_flags(endpoint) ? NP_OK : post_empty_receives(endpoint, queue);
 }
 

@@ -6,8 +6,8 @@
 
 namespace netpipe::verbs {
 
-// Both ranks: tells the peer where this visit's messages land, and starts anew.
-np_status announce(np_endpoint& endpoint, const np_visit& visit);
+// Both ranks of a pair: tells the peer where this visit's messages land, and starts anew.
+np_status announce(np_endpoint& endpoint, Peer& peer, const np_visit& visit);
 
 np_status send_written(np_endpoint& endpoint, Peer& peer, const void* data, size_t bytes);
 np_status isend_written(np_endpoint& endpoint, Peer& peer, const char* data, size_t stride, size_t bytes,
