@@ -335,6 +335,16 @@ def test_the_figure_has_both_times_for_each_variant() -> None:
         )
 
 
+def test_the_figure_says_of_which_first_part_of_the_program_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = Scope((SMALL, SMALL), profiles=(ping_pong(),))
+    assert figures.get("sensitivity").panels(both)[0].note == ""
+    monkeypatch.setattr("netpipe.prediction.sensitivity.MOST_EVENTS", 12)
+    (note,) = {panel.note for panel in figures.get("sensitivity").panels(both)}
+    assert note.startswith("The sensitivity is that of the first part of the program, which has ")
+    assert note.endswith(", and netpipe predict --events N replays more.")
+    assert note.count("the first 12 of ") == 1, "once, however many runs there are"
+
+
 @pytest.mark.parametrize(
     ("scope", "why"),
     [

@@ -401,9 +401,14 @@ def _where(points: dict[float, Estimate], end: str, around: tuple[float, float],
 # ----------------------------------------------------------------------------------------------------------- words
 
 
+def part_text(part: FirstPart) -> str:
+    """As `FirstPart.text`."""
+    return part.text("the sensitivity is that")
+
+
 def _notes(made: Sequence[Calls], found: Sensitivities, own: str | None) -> Iterator[str]:
     if found.part is not None:
-        yield found.part.text("the sensitivity is that")
+        yield part_text(found.part)
     if own is None and found.variants:
         yield (
             "no variant of the run is that of the profile, so nothing tells how much of the time in MPI the model "

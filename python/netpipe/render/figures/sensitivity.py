@@ -11,6 +11,7 @@ from netpipe.render.drawing.axes import line, number_axis, picture
 from netpipe.render.drawing.picture import NothingToDraw, Panel, Picture
 from netpipe.render.drawing.scope import MOST_VIEWS, Scope
 from netpipe.render.figures import PROFILE, RUN, figure
+from netpipe.units import capital, sentence
 
 if TYPE_CHECKING:
     from netpipe.prediction import Sensitivity
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 TITLE = "Sensitivity of a program to the network"
 FACTOR = "latency, overhead, bandwidth or gap, times as large"
 BAND = "what the curves, the launches and the model leave open"
-PARTS = {"whole": "whole run", "mpi": "time in MPI"}
+TIMES = {"whole": "whole run", "mpi": "time in MPI"}
 
 
 @figure(
@@ -32,6 +33,7 @@ PARTS = {"whole": "whole run", "mpi": "time in MPI"}
 def panels(scope: Scope) -> list[Panel]:
     from netpipe.prediction import UnknownVariant, own_variant, processors, sensitivities
     from netpipe.prediction.replay import Stuck
+    from netpipe.prediction.sensitivity import part_text
     from netpipe.profiles import NotAProfile
 
     if not scope.profiles:
@@ -42,6 +44,7 @@ def panels(scope: Scope) -> list[Panel]:
         )
     found: list[Sensitivity] = []
     notes: list[str] = []
+    parts: dict[str, None] = {}  # the same of every run
     for reading in scope.readings:
         try:
             own = own_variant(scope.profiles[0], reading.run, scope.own or None)
@@ -50,26 +53,28 @@ def panels(scope: Scope) -> list[Panel]:
             raise NothingToDraw(str(error)) from None
         found += [each for each in one.variants if not scope.variants or each.variant in scope.variants]
         notes += one.notes
+        if one.part is not None:
+            parts[sentence(capital(part_text(one.part)))] = None
     if not found:
         raise NothingToDraw(notes[0] if notes else "the run has no ping-pong, which every prediction needs")
-    return [of(found)]
+    return [of(found, " ".join(parts))]
 
 
-def of(found: list[Sensitivity]) -> Panel:
-    """Both parts for each variant."""
-    views = [view(one, part) for one in found for part in PARTS][:MOST_VIEWS]
-    return Panel(TITLE, tuple(views))
+def of(found: list[Sensitivity], note: str = "") -> Panel:
+    """Both times for each variant."""
+    views = [view(one, time) for one in found for time in TIMES][:MOST_VIEWS]
+    return Panel(TITLE, tuple(views), note=note)
 
 
-def view(one: Sensitivity, part: str) -> Picture:
+def view(one: Sensitivity, time: str) -> Picture:
     lines = [
-        line(each.name, place, values(each, part), "1", f"{each.name} ×")
+        line(each.name, place, values(each, time), "1", f"{each.name} ×")
         for place, each in enumerate(one.parameters)
     ]
     x = number_axis(lines[0].x, FACTOR)
-    drawn = picture(f"{one.variant}: {PARTS[part]}, times as long", lines, x, "1", "times as long")
+    drawn = picture(f"{one.variant}: {TIMES[time]}, times as long", lines, x, "1", "times as long")
     return Picture(drawn.label, drawn.x, drawn.y, drawn.lines, band=BAND)
 
 
-def values(parameter: Parameter, part: str) -> list[tuple[float, Estimate]]:
-    return [(step.factor, getattr(step, part)) for step in parameter.steps]
+def values(parameter: Parameter, time: str) -> list[tuple[float, Estimate]]:
+    return [(step.factor, getattr(step, time)) for step in parameter.steps]
