@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811  (fixtures that are imported and then named as parameters)
 """netpipe profile: real programs under real launchers, what cannot be profiled, and what is kept of a program that ends
 badly. tests/e2e/test_profiler_library.py has what is counted.
 """
@@ -17,8 +18,10 @@ from pathlib import Path
 
 import pytest
 from conftest import NATIVE
+from machines import open_folder, slurm  # noqa: F401
 from mpi import LIBRARIES, Mpis
 
+from netpipe.libraries.srun import interface
 from netpipe.libraries.starting import description
 from netpipe.libraries.starting.processes import end_all_with
 from netpipe.profiles import Profile, read
@@ -271,6 +274,23 @@ def test_the_second_program_of_a_process_of_the_job_is_named(make: Make) -> None
     assert done.code == 0, done.err
     assert "rank 0: this job ran a second MPI program: only the first one is profiled" in done.err
     assert calls_of(bench.result, 0) == {("Barrier", 0): 1}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_a_program_that_srun_starts_is_profiled(
+    make: Make, mpis: Mpis, slurm: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    bench = make(name)
+    monkeypatch.setenv("SLURM_CONF", str(slurm))
+    (module,) = mpis.need(name)
+    how = interface(description.read(module.path))
+    done = bench.profile(command=["srun", f"--mpi={how}", "--ntasks=2", str(bench.program)])
+    assert done.code == 0, done.err
+    assert bench.result.header.module == f"mpi@{name}"
+    assert calls_of(bench.result, 0) == {("Send", 100): 10, ("Barrier", 0): 1}
+    assert calls_of(bench.result, 1) == {("Recv", 100): 10, ("Barrier", 0): 1}
+    assert [rank.state for rank in bench.result.ranks] == ["finalized", "finalized"]
 
 
 @pytest.mark.deep

@@ -120,6 +120,23 @@ def test_a_program_gets_a_profiler_for_the_interface_that_it_is_linked_with(
     assert (Path(found.build.title), found.module) == (prefix / "bin" / compiler, "")
 
 
+def test_srun_starts_programs_of_libraries_that_speak_with_slurm(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passes its environment on by itself."""
+    srun = prefix / "bin/srun"
+    srun.write_text("#!/bin/sh\necho slurm-wlm 23.11.4\n")
+    (prefix / "app").write_text("")
+    for path in (srun, prefix / "app"):
+        path.chmod(0o755)
+    linked(monkeypatch, app=prefix / "lib/libmpi.so.12")
+    command = [str(srun), "--mpi=pmi2", "-n", "2", str(prefix / "app")]
+    found = understand(command)
+    assert found.launcher is libraries.launchers()["srun"]
+    assert (found.program, found.build.title) == (prefix / "app", str(prefix / "bin/mpicc"))
+    assert with_variables(found, {"LD_PRELOAD": "/x"}) == command
+
+
 def test_without_its_compiler_the_abi_is_what_to_add(prefix: Path) -> None:
     (prefix / "bin/mpicc_abi").unlink()
     with pytest.raises(Failure, match="netpipe modules add mpi --abi --mpicc PATH/mpicc_abi") as failed:
@@ -150,13 +167,20 @@ def test_a_profiler_for_the_abi_fits_every_library_that_has_it(
 def test_of_two_modules_that_find_the_library_it_is_that_of_the_launcher(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By LD_LIBRARY_PATH a module may find a library that it was not built for."""
+    """By LD_LIBRARY_PATH a module may find a library that it was not built for. Where no launcher tells, it is the one
+    that was added with this library.
+    """
     (prefix / "app").write_text("")
     (prefix / "app").chmod(0o755)
     library, compiler = prefix / "lib/libmpi.so.12", prefix / "bin/mpicc"
+    lines = SimpleNamespace(loaded=[])
     both = [
         SimpleNamespace(
-            name=f"mpi@{name}", file=Path(f"{name}.so"), compiler=compiler, launcher=("mpich", path)
+            name=f"mpi@{name}",
+            file=Path(f"{name}.so"),
+            compiler=compiler,
+            launcher=("mpich", path),
+            lines=lines,
         )
         for name, path in (("intel", prefix / "other/mpiexec"), ("mpich", prefix / "bin/mpiexec"))
     ]
@@ -164,6 +188,8 @@ def test_of_two_modules_that_find_the_library_it_is_that_of_the_launcher(
     linked(monkeypatch, app=library, intel=library, mpich=library)
     assert understand([str(prefix / "bin/mpiexec"), str(prefix / "app")]).module == "mpi@mpich"
     assert understand([str(prefix / "app")]).module == "mpi@intel"
+    both[1].lines = SimpleNamespace(loaded=[library])
+    assert understand([str(prefix / "app")]).module == "mpi@mpich"
 
 
 # --------------------------------------------------------------------------------------------------- static programs

@@ -56,7 +56,9 @@ def understand(command: Sequence[str]) -> Target:
         linked = {one.name: _libmpi(one.file) for one in libraries}
         owners = [one for one in libraries if _same(linked[one.name], library)]
         # With LD_LIBRARY_PATH the modules of MPICH and Intel MPI, say, find the library of one of them.
-        owner = next((one for one in owners if _starts(one, first)), owners[0] if owners else None)
+        owner = min(
+            owners, key=lambda one: (not _starts(one, first), not _loaded(one, library)), default=None
+        )
         # The standard ABI is the same whatever library has it, so a profiler that was built for another one fits.
         others = (one for one in libraries if _is_abi(library) and _is_abi(linked[one.name]))
         fits = owner or next(others, None)
@@ -105,6 +107,11 @@ def _is_known_launcher(path: Path) -> bool:
 
 def _starts(one: Added, path: Path) -> bool:
     return one.launcher is not None and _same(one.launcher[1], path)
+
+
+def _loaded(one: Added, library: Path) -> bool:
+    """Whether it is the library that the module was added with; srun and no launcher tell nothing."""
+    return any(_same(path, library) for path in one.lines.loaded)
 
 
 def _same(one: Path | None, other: Path | None) -> bool:
