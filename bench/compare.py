@@ -12,7 +12,8 @@ new one needs nothing else.
 Needs a build with -DNETPIPE_BENCH=ON (and -DNETPIPE_TESTS=ON for `overlap`, `overhead`, `loggp` and `gap`; make bench
 does both) and, for `curve` and `peak`, NPtcp (Debian netpipe-tcp) and iperf3. A comparison whose peer is not installed
 is skipped, and says so. The exit code is 1 when one broke off, with --gate when a target is missed, and with --against,
-a file that --json wrote earlier, when one is missed that was met there.
+a file that --json wrote earlier, when one is missed that was met there, or a rate is lower by more than the intervals
+leave open.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from pathlib import Path
 import noise
 from alone import alone, congestion
 from measured import MissingError, Result
+
+from netpipe.reading.across.between import wider
+from netpipe.reading.estimate import Estimate, ratio
 
 THERE = "NETPIPE_BENCH_CONGESTION"  # set in the namespace of --congestion
 
@@ -60,6 +64,21 @@ def changes(before: list[Result], now: list[Result]) -> dict[str, list[Result]]:
         was = were.get((r.name, r.what), r.verdict)
         if was != r.verdict:
             found.setdefault(f"{was or 'said'}, now {r.verdict or 'said'}", []).append(r)
+    return found
+
+
+def slower(before: list[Result], now: list[Result]) -> list[tuple[Result, Estimate]]:
+    """Rows whose rate is surely lower than before, with the rate over the one before. The interval of that is as wide
+    as that of two runs: the machine is not the same a minute later.
+    """
+    were = {(r.name, r.what): Estimate(*r.rate) for r in before if r.rate}
+    found = []
+    for r in now:
+        was = were.get((r.name, r.what))
+        if r.rate and was:
+            times = wider(ratio(Estimate(*r.rate), was))
+            if times.high < 1:
+                found.append((r, times))
     return found
 
 
@@ -102,7 +121,7 @@ def main() -> int:
         "--against",
         type=Path,
         metavar="FILE",
-        help="say what changed since --json wrote this; 1 if a target is lost",
+        help="say what changed since --json wrote this; 1 if a target is lost or a rate is lower",
     )
     arguments = parser.parse_args()
     before: list[Result] = []
@@ -157,12 +176,20 @@ def main() -> int:
     for how, rows in changed.items():
         for r in rows:
             print(f"{how}: {r.name}: {r.what}: {r.figure} (target {r.target})")
+    less = slower(before, results)
+    for r, times in less:
+        print(
+            f"slower: {r.name}: {r.what}: {r.ours}, "
+            f"{times.value:.2f} [{times.low:.2f} {times.high:.2f}] times what it was"
+        )
     if before:
         same = sum((r.name, r.what) in {(one.name, one.what) for one in before} for r in results)
         print(
-            f"{same} rows were measured before; of {sum(map(len, changed.values()))} the verdict is another one"
+            f"{same} rows were measured before; of {sum(map(len, changed.values()))} the verdict is another one, "
+            f"and {len(less)} {'is' if len(less) == 1 else 'are'} slower"
         )
-    return 1 if broken or (missed and arguments.gate) or "met, now missed" in changed else 0
+    lost = less or "met, now missed" in changed
+    return 1 if broken or (missed and arguments.gate) or lost else 0
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ class Result:
     target: str  # "none": the row is only said
     met: bool
     undecided: bool = False  # not met, and more starts could show either
+    # What should not become less, with its interval; None: the row has no such number.
+    rate: tuple[float, float, float] | None = None
 
     @property
     def verdict(self) -> str:

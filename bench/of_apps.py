@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +40,12 @@ from netpipe.records import Run
 from netpipe.session import Request as Measuring
 from netpipe.session import Session
 
-RANKS = tuple(map(int, os.environ.get("NETPIPE_BENCH_RANKS", "2,4").split(",")))
+
+def asked_ranks(default: str) -> tuple[int, ...]:
+    return tuple(map(int, os.environ.get("NETPIPE_BENCH_RANKS", default).split(",")))
+
+
+RANKS = asked_ranks("2,4")
 CLASS = os.environ.get("NETPIPE_BENCH_CLASS", "W")  # A where there is time: it takes ten times as long
 SWEEP = "sweep3d"
 EP = "ep"  # has next to no messages: it has to cost nothing to profile, and there is nothing to predict
@@ -51,6 +56,7 @@ TIMEOUT_S = 300.0
 BUDGET_S = "1"
 LEAST = 5  # rounds, each with a launch whose profile is of the source, and one of every variant
 DIFFER = 1.1  # pairs of variants that differ by more are to be ranked
+MOST_ERROR = 0.25  # of a prediction
 
 
 def libraries() -> list[str]:
@@ -78,18 +84,26 @@ def chosen(kernels: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def planned(variants: list[str], kernels: Sequence[str] = EVERY) -> tuple[list[Task], list[str]]:
-    """Every kernel over each variant with each number of ranks, and sentences about what is left out. Ranks that share
-    processors are: the system's scheduler rules there, and no curve knows of it.
+def problem_of(kernel: str) -> str:
+    return SWEEP_CLASS if kernel == SWEEP else CLASS
+
+
+def planned(
+    variants: list[str],
+    kernels: Sequence[str] = EVERY,
+    ranks: Sequence[int] = RANKS,
+    of: Callable[[str], str] = problem_of,
+) -> tuple[list[Task], list[str]]:
+    """Every kernel, in its class `of`, over each variant with each number of ranks, and sentences about what is left
+    out. Ranks that share processors are: the system's scheduler rules there, and no curve knows of it.
     """
     tasks: list[Task] = []
     reasons: list[str] = []
-    every = chosen(kernels)
-    of_nas = tuple(name for name in every if name != SWEEP)
-    for names, problem in ((of_nas, CLASS), (tuple(name for name in every if name == SWEEP), SWEEP_CLASS)):
-        if not names:
-            continue
-        made = plan(Request(names, variants, (problem,), RANKS))
+    by_class: dict[str, list[str]] = {}
+    for name in chosen(kernels):
+        by_class.setdefault(of(name), []).append(name)
+    for problem, names in by_class.items():
+        made = plan(Request(names, variants, (problem,), ranks))
         tasks += [task for task in made.tasks if not task.oversubscribed]
         reasons += made.notes
         reasons += dict.fromkeys(
@@ -276,8 +290,8 @@ def predicted(rounds: int) -> list[Result]:
                         f"{row.predicted:.4f} s [{row.low:.4f} {row.high:.4f}]",
                         shown(taken[variant], 4, " s"),
                         f"{row.error:+.0%}",
-                        "within 25 %",
-                        abs(row.error) <= 0.25,
+                        f"within {100 * MOST_ERROR:g} %",
+                        abs(row.error) <= MOST_ERROR,
                     )
                 )
     return [
@@ -361,6 +375,15 @@ def summary(rows: list[Compared]) -> list[Result]:
             f"{median(errors):.0%}",
             "median <= 10 %",
             median(errors) <= 0.1,
+        ),
+        Result(
+            "predict",
+            f"predictions that are off by more than {100 * MOST_ERROR:g} %",
+            f"{sum(error > MOST_ERROR for error in errors)} of {len(rows)}",
+            "",
+            f"most {max(errors):.0%}",
+            f"each <= {100 * MOST_ERROR:g} %",
+            max(errors) <= MOST_ERROR,
         ),
         Result(
             "predict",

@@ -256,6 +256,38 @@ def test_what_changed_since_an_earlier_table_is_said_and_a_lost_target_fails(
     assert "is no file that --json wrote" in capsys.readouterr().err
 
 
+def test_a_rate_that_fell_by_more_than_its_interval_leaves_open_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*rates: tuple[float, float, float] | None, words: Sequence[str] = ()) -> int:
+        rows = [
+            Result("made up", f"row {place}", "1", "", "1", "none", True, rate=one)
+            for place, one in enumerate(rates)
+        ]
+        monkeypatch.setitem(compare.COMPARISONS, "made up", lambda _: rows)
+        monkeypatch.setattr(sys, "argv", ["compare.py", "made up", *words])
+        monkeypatch.setattr(compare.signal, "signal", lambda *_: None)  # of the process that tests
+        return compare.main()
+
+    before = tmp_path / "before.json"
+    against = ("--against", str(before))
+    sure, unsure = (100.0, 90.0, 110.0), (100.0, 60.0, 160.0)
+    assert run(sure, unsure, sure, None, words=["--json", str(before)]) == 0
+    assert run((80.0, 75.0, 85.0), (50.0, 45.0, 55.0), (200.0, 190.0, 210.0), sure, words=against) == 0, (
+        "intervals of runs are wider than those of launches, and none of these is alone below 1"
+    )
+    assert "the verdict is another one, and 0 are slower" in capsys.readouterr().out
+    assert run((50.0, 45.0, 55.0), sure, sure, words=against) == 1, "half as fast"
+    said = capsys.readouterr().out
+    assert "slower: made up: row 0: 1, 0.50 [0.38 0.66] times what it was" in said
+    assert "3 rows were measured before; of 0 the verdict is another one, and 1 is slower" in said
+    old = json.loads(before.read_text())
+    for row in old:
+        del row["rate"]
+    before.write_text(json.dumps(old))
+    assert run((50.0, 45.0, 55.0), words=against) == 0, "a file of before there were rates is read"
+
+
 def test_a_long_call_that_is_ended_has_kept_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

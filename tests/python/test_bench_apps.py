@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench scores the verdict that a prediction prints: right, wrong or undecided."""
+"""The bench scores the verdict that a prediction prints: right, wrong or undecided. And what each one is off by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 
-from of_apps import judged, ranked
+import pytest
+from of_apps import Compared, judged, ranked, summary
 
 from netpipe.prediction.predict import Predicted
 from netpipe.prediction.ranking import Pair
@@ -37,3 +38,16 @@ def test_variants_that_are_alike_are_not_counted() -> None:
     verdicts, _ = ranked(judged(SAID, {"a": 1.0, "b": 1.05, "c": 1.0}))
     assert verdicts.ours == "0 right, 0 wrong, 0 undecided of 0"
     assert not verdicts.met, "who decides nothing is not right"
+
+
+@pytest.mark.parametrize(
+    ("predicted", "found", "met"), [([1.1, 0.8, 1.25], "0 of 3", True), ([1.1, 0.74, 1.26], "2 of 3", False)]
+)
+def test_each_prediction_has_to_be_near(predicted: list[float], found: str, met: bool) -> None:
+    rows = {
+        row.what: row
+        for row in summary([Compared("cg, 2 ranks", "a", 1.0, one, 0.5, 2.0, 0.1) for one in predicted])
+    }
+    row = rows["predictions that are off by more than 25 %"]
+    assert (row.ours, row.target, row.met) == (found, "each <= 25 %", met)
+    assert row.figure == ("most 25%" if met else "most 26%")
