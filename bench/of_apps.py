@@ -296,8 +296,7 @@ def predicted(rounds: int) -> list[Result]:
                 )
     return [
         *results,
-        *summary(rows),
-        *ranked(verdicts),
+        *(summary(rows) + ranked(verdicts) if rows else []),
         oversubscribed(variants),
         *left_out("predict", reasons),
     ]

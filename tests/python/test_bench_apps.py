@@ -8,7 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 
+import of_apps
 import pytest
+from measured import Result
 from of_apps import Compared, judged, ranked, summary
 
 from netpipe.prediction.predict import Predicted
@@ -51,3 +53,11 @@ def test_each_prediction_has_to_be_near(predicted: list[float], found: str, met:
     row = rows["predictions that are off by more than 25 %"]
     assert (row.ours, row.target, row.met) == (found, "each <= 25 %", met)
     assert row.figure == ("most 25%" if met else "most 26%")
+
+
+def test_where_no_kernel_fits_that_is_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    knows = Result("predict", "cg on 4 ranks of 2 processors", "", "", "", "it cannot know", True)
+    monkeypatch.setattr(of_apps, "libraries", lambda: ["mpi@o", "mpi@m"])
+    monkeypatch.setattr(of_apps, "planned", lambda _: ([], ["sweep3d is left out on 4 ranks"]))
+    monkeypatch.setattr(of_apps, "oversubscribed", lambda _: knows)
+    assert [row.what for row in of_apps.predicted(1)] == [knows.what, "sweep3d is left out on 4 ranks"]
