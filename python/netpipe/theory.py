@@ -12,14 +12,18 @@ from one message to the next, with packets that are full.
 
     T(s)       = the longer of packets * packet and (s + packets * header) / rate
     packets    = s / mtu, or 1 without it
+
+Where an operation has ended only when the other side has said so, or begins when it has been asked, an empty message
+more is on its way, alone; where it brings back as much as it takes there, a second one of s bytes. One-sided operations
+name the memory of the other side, so nobody asks for a buffer.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from netpipe.failure import USAGE, Failure
 from netpipe.records import Theory
@@ -110,33 +114,70 @@ class Traffic:
 
     in_a_row: bool = False  # each right behind the one before
     directions: int = 1  # in which messages travel at the same time; an operation has one in each
+    back: Literal["", "an answer", "as much"] = ""  # what the other side sends for each; an answer is empty
+    one_sided: bool = False  # the receiver's buffer is known, and not asked for
 
     @property
     def words(self) -> str:
         """For a label; empty for a message alone."""
-        both = "both ways" if self.directions == 2 else ""
-        return " ".join(filter(None, ["a stream at most" if self.in_a_row else "", both]))
+        parts = [
+            "a stream at most" if self.in_a_row else "",
+            "both ways" if self.directions == 2 else "",
+            "one-sided" if self.one_sided else "",
+            {"": "", "an answer": "with an answer", "as much": "there and back"}[self.back],
+        ]
+        return " ".join(filter(None, parts))
 
 
 ALONE = Traffic()
+# Patterns whose operations end with an answer, or begin with a question.
+_ANSWERED = {
+    "put": Traffic(back="an answer", one_sided=True),
+    "get": Traffic(back="an answer", one_sided=True),
+    "strided": Traffic(back="an answer", one_sided=True),
+    "accumulate": Traffic(back="an answer", one_sided=True),
+    "incast": Traffic(back="an answer"),
+    "outcast": Traffic(back="an answer"),
+    "cast": Traffic(back="an answer"),
+}
 
 
 def traffic(pattern: str) -> Traffic | None:
-    """Of a pattern with its settings; None for those of which the model does not speak. A window whose time ends before
-    its messages have arrived is one of these.
+    """Of a pattern with its settings; None for those of which the model does not speak. Windows and puts whose time
+    ends before their bytes have arrived are among these.
     """
     name, _, text = pattern.partition(":")
-    settings = text.split(",")
-    if name == "window" and "completion=local" in settings:
+    given = {key: value for key, _, value in (word.partition("=") for word in text.split(","))}
+    ends_early = {"window": ("completion", "local"), "put": ("sync", "wait"), "overlap": ("computes", "one")}
+    if name in ends_early and ends_early[name] in given.items():
         return None
-    both = 2 if "directions=both" in settings else 1
+    if name in _ANSWERED:
+        if given.get("in_flight", "1") != "1":
+            return Traffic(in_a_row=True)
+        fetches = name == "accumulate" and given.get("fetch") == "yes"
+        return replace(_ANSWERED[name], back="as much") if fetches else _ANSWERED[name]
+    both = 2 if "both" in (given.get("directions"), given.get("traffic")) else 1
     kinds = {
         PATTERN: ALONE,
-        "stream": Traffic(True),
-        "window": Traffic(True, both),
-        "bidirectional": Traffic(False, 2),
+        "burst": ALONE,
+        "loggp": ALONE,
+        "loaded": ALONE,
+        "partitioned": ALONE,
+        "signal": Traffic(one_sided=True),
+        "stream": Traffic(in_a_row=True),
+        "window": Traffic(in_a_row=True, directions=both),
+        "pairs": Traffic(directions=both),
+        "random": Traffic(directions=both),
+        "bidirectional": Traffic(directions=2),
+        "overlap": Traffic(directions=2),
+        "ring": Traffic(directions=2),
     }
     return kinds.get(name)
+
+
+def told_apart(theory: Theory, kind: Traffic) -> Traffic:
+    """The same without what makes no difference to this model, so that no line is drawn twice."""
+    return kind if theory.rendezvous_bytes is not None else replace(kind, one_sided=False)
 
 
 def packets(theory: Theory, size_bytes: float) -> int:
@@ -146,18 +187,22 @@ def packets(theory: Theory, size_bytes: float) -> int:
 
 
 def time_ns(theory: Theory, size_bytes: float, kind: Traffic = ALONE) -> float:
-    """Of one message, one way; of messages in a row the least time from one to the next."""
+    """Of one message, one way, with what answers it; of messages in a row the least time from one to the next."""
     if kind.in_a_row:
         each = size_bytes / theory.packet_bytes if theory.packet_bytes else 1.0
         wire_ns = (size_bytes + each * theory.header_bytes) / theory.rate_bytes_per_s * 1e9
         return max(each * theory.packet_ns, wire_ns)
+    there, empty = _alone_ns(theory, size_bytes), _alone_ns(theory, 0)
+    threshold = math.inf if theory.rendezvous_bytes is None or kind.one_sided else theory.rendezvous_bytes
+    asked = 2 * empty if size_bytes >= threshold else 0.0
+    return there + asked + {"": 0.0, "an answer": empty, "as much": there}[kind.back]
+
+
+def _alone_ns(theory: Theory, size_bytes: float) -> float:
+    """From one side to the other, without a question before it."""
     number = packets(theory, size_bytes)
     wire = size_bytes + number * theory.header_bytes
-    alone = theory.latency_ns + number * theory.packet_ns + wire / theory.rate_bytes_per_s * 1e9
-    if theory.rendezvous_bytes is None or size_bytes < theory.rendezvous_bytes:
-        return alone
-    empty = theory.latency_ns + theory.packet_ns + theory.header_bytes / theory.rate_bytes_per_s * 1e9
-    return alone + 2 * empty
+    return theory.latency_ns + number * theory.packet_ns + wire / theory.rate_bytes_per_s * 1e9
 
 
 def rate_bytes_per_s(theory: Theory, size_bytes: float, kind: Traffic = ALONE) -> float:

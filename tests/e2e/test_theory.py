@@ -167,6 +167,8 @@ def _fields(one: Theory) -> dict[str, object]:
 
 
 STREAM, BOTH, STREAMS = Traffic(in_a_row=True), Traffic(directions=2), Traffic(True, 2)
+ANSWERED, SIGNALLED = Traffic(back="an answer"), Traffic(one_sided=True)
+PUT, FETCH = Traffic(back="an answer", one_sided=True), Traffic(back="as much", one_sided=True)
 
 
 def of_patterns(moved: dict[str, int]) -> Reading:
@@ -196,7 +198,35 @@ def of_patterns(moved: dict[str, int]) -> Reading:
         ("bidirectional", 2, BOTH),
         ("window", 4, None),  # four pairs, of which nobody knows which share the link
         ("window:completion=local", 1, None),  # its time ends before the messages are there
-        ("burst", 1, None),
+        ("burst", 1, ALONE),
+        ("loggp:messages=8", 1, ALONE),
+        ("loaded", 1, ALONE),
+        ("partitioned", 1, ALONE),
+        ("signal", 1, SIGNALLED),
+        ("put", 1, PUT),
+        ("put:sync=fence,in_flight=1", 1, PUT),
+        ("put:in_flight=16", 1, STREAM),
+        ("put:sync=wait", 1, None),  # its time ends before the bytes are there
+        ("put:sync=wait,in_flight=16", 1, None),
+        ("get", 1, PUT),
+        ("get:sync=wait", 1, PUT),
+        ("get", 2, None),  # two pairs
+        ("strided:direction=get", 1, PUT),
+        ("accumulate", 1, PUT),
+        ("accumulate:fetch=yes", 1, FETCH),
+        ("accumulate:in_flight=4,fetch=yes", 1, STREAM),
+        ("incast", 1, ANSWERED),
+        ("incast", 3, None),  # from three ranks
+        ("outcast", 1, ANSWERED),
+        ("cast:by=sends", 1, ANSWERED),
+        ("pairs", 1, ALONE),
+        ("pairs:traffic=both", 2, BOTH),
+        ("random:traffic=both", 2, BOTH),
+        ("ring", 2, BOTH),
+        ("ring", 4, None),  # of four ranks
+        ("overlap", 2, BOTH),
+        ("overlap:computes=one", 2, None),  # its two messages follow each other
+        ("exchange", 4, None),
         ("collective", 1, None),
     ],
 )
@@ -226,18 +256,42 @@ def test_both_directions_count_and_each_has_the_whole_link() -> None:
     assert theory.rate_bytes_per_s(link, 1 << 20, STREAMS) == pytest.approx(2 * row)
 
 
+def test_what_ends_with_an_answer_takes_an_empty_message_more() -> None:
+    link = theory.parse("theory:rate=8g,latency=1us,packet=50ns,mtu=1000,header=100,rendezvous=4k")
+    empty = 1000 + 50 + 100
+    assert theory.time_ns(link, 1000, ANSWERED) == pytest.approx(1000 + 50 + 1100 + empty)
+    assert theory.time_ns(link, 1000, PUT) == theory.time_ns(link, 1000, ANSWERED)
+    assert theory.time_ns(link, 1000, FETCH) == pytest.approx(2 * (1000 + 50 + 1100)), "as much comes back"
+
+
+def test_one_sided_operations_ask_for_no_buffer() -> None:
+    link = theory.parse("theory:rate=8g,latency=1us,rendezvous=4k")
+    assert theory.time_ns(link, 4096, SIGNALLED) == pytest.approx(1000 + 4096)
+    assert theory.time_ns(link, 4096, PUT) == pytest.approx(1000 + 4096 + 1000)
+    assert theory.time_ns(link, 4096, ANSWERED) == pytest.approx(1000 + 4096 + 2000 + 1000)
+
+
+def test_what_makes_no_difference_to_a_model_is_no_line_of_its_own() -> None:
+    scope = Scope((of_patterns({"pingpong": 1, "signal": 1}),))
+    assert {kind for _, kind in theories(scope)} == {ALONE, SIGNALLED}
+    plain = theory.parse("theory:rate=10g,latency=2us")
+    assert theory.told_apart(plain, SIGNALLED) == ALONE
+    assert theory.told_apart(plain, PUT) == ANSWERED
+
+
 def test_each_kind_of_traffic_has_a_line_with_its_name() -> None:
-    reading = of_patterns({"pingpong": 1, "stream": 1, "bidirectional": 2})
+    reading = of_patterns({"pingpong": 1, "stream": 1, "bidirectional": 2, "put": 1})
     picture = bounds_of(reading, "throughput")[f"{LINK} (a model)"]
     lines = {bound.label: bound for bound in picture.bounds if bound.quantity == theory.NAME}
     assert set(lines) == {
         f"{LINK} (a model)",
         f"{LINK} (a model: a stream at most)",
         f"{LINK} (a model: both ways)",
+        f"{LINK} (a model: one-sided with an answer)",
     }
     ceiling = lines[f"{LINK} (a model: a stream at most)"]
     assert ceiling.y == pytest.approx([10e9 / 8 * 1460 / 1538] * len(ceiling.y))
-    assert len({bound.dashes for bound in lines.values()}) == 3
+    assert len({bound.dashes for bound in lines.values()}) == len(lines)
 
 
 def test_several_values_are_several_lines(command: Command, tmp_path: Path) -> None:

@@ -202,7 +202,11 @@ def theories(scope: Scope) -> tuple[Model, ...]:
         and round(member.moved) in (0, kind.directions)
     )
     found = {one.theory: one for reading in scope.readings for one in theory.of(reading.run)}
-    return tuple((one, kind) for one in found.values() for kind in kinds)
+    return tuple(
+        (one, kind)
+        for one in found.values()
+        for kind in dict.fromkeys(theory.told_apart(one, kind) for kind in kinds)
+    )
 
 
 def _ends(model: Model, sizes: Sequence[int]) -> tuple[Level, Level]:
