@@ -359,16 +359,47 @@ def test_atomics_where_the_provider_has_them(measure: Runner) -> None:
     assert facts(done)["atomics"] == "no"
 
 
+@pytest.mark.parametrize(
+    ("settings", "provider"),
+    [
+        pytest.param("", "tcp;ofi_rxm", marks=deep),
+        (":ep=msg", "tcp"),
+        pytest.param(":ep=msg,completion=counter", "tcp", marks=deep),
+        pytest.param(":provider=shm", "shm", marks=deep),
+        pytest.param(":provider=udp;ofi_rxd", "udp;ofi_rxd", marks=deep),
+    ],
+)
+def test_every_block_of_a_strided_transfer_arrives(measure: Runner, settings: str, provider: str) -> None:
+    """Numbers of blocks that fill the lists of the provider, and that do not."""
+    needs_provider(measure, provider, "msg" if "ep=msg" in settings else "rdm")
+    shapes = ("", "stride=8", "block=17,stride=40", "sync=fence", "in_flight=5")
+    patterns = [f"strided:direction={way},{shape}".rstrip(",") for way in ("put", "get") for shape in shapes]
+    lines = [f"pattern {pattern}" for pattern in patterns]
+    done = measure(f"variant libfabric{settings}", *lines, "sizes 8,24,136,4080", *QUICK)
+    assert_verified(done, 2 * (4 * 4 + 2))  # of the sizes two are multiples of 17
+    assert int(facts(done)["rma_blocks"]) >= 1
+
+
 @pytest.mark.skipif(not has_pattern("accumulate"), reason="there is no pattern accumulate")
 @pytest.mark.parametrize("provider", ["shm", pytest.param("tcp;ofi_rxm", marks=deep)])
 def test_sums_are_right_with_many_in_flight(measure: Runner, provider: str) -> None:
     needs_provider(measure, provider)
-    patterns = ("accumulate:in_flight=16", "accumulate:sync=fence", "accumulate:fetch=yes")
-    lines = [f"pattern {pattern}" for pattern in patterns]
+    more = ("in_flight=16", "sync=fence", "fetch=yes", "in_flight=16,fetch=yes", "sync=fence,fetch=yes")
+    lines = [f"pattern accumulate:{one}" for one in more]
     done = measure(f"variant libfabric:provider={provider}", *lines, "sizes 8,2048,65536", *QUICK)
-    assert_verified(done, 6)
-    (skipped,) = done.of("skipped")
-    assert "needs fetch_accumulate, which module libfabric lacks; fetch=no does not" in skipped["reason"]
+    assert_verified(done, 15)
+
+
+@pytest.mark.skipif(not has_pattern("accumulate"), reason="there is no pattern accumulate")
+def test_sums_that_a_provider_does_not_have_are_named(measure: Runner) -> None:
+    """The provider tcp has no atomics."""
+    needs_provider(measure, "tcp", "msg")
+    lines = ("pattern pingpong", "pattern accumulate", "pattern accumulate:fetch=yes")
+    done = measure("variant libfabric:ep=msg", *lines, "sizes 8", *QUICK)
+    assert_verified(done, 1)
+    plain, fetching = done.of("skipped")
+    assert "provider tcp with these settings adds no doubles" in plain["reason"]
+    assert "does not fetch the doubles that it adds to" in fetching["reason"]
 
 
 @pytest.mark.skipif(not has_pattern("signal"), reason="there is no pattern signal")

@@ -80,6 +80,51 @@ bool has(const np_endpoint& endpoint, np_atomic what) {
   return code == 0 && count >= 1;
 }
 
+// How many doubles the provider takes in one operation; 0: it has none.
+template <bool fetches>
+size_t most_doubles(const np_endpoint& endpoint, const Peer& peer) {
+  if (!endpoint.atomics || endpoint.counting) return 0;
+  size_t most = 0;
+  const int code = fetches ? fi_fetch_atomicvalid(peer.ep, FI_DOUBLE, FI_SUM, &most)
+                           : fi_atomicvalid(peer.ep, FI_DOUBLE, FI_SUM, &most);
+  return code == 0 ? most : 0;
+}
+
+// In as many operations as the provider needs for it. One that fetches is complete when its result is here.
+template <bool fetches>
+np_status add_doubles(np_endpoint& endpoint, int rank, const double* source, double* result, const np_region& target,
+                      size_t offset, size_t count) {
+  Peer& peer = peer_of(endpoint, rank);
+  const size_t most = most_doubles<fetches>(endpoint, peer), bytes = count * sizeof(double);
+  if (most == 0) {
+    return fail(endpoint.context, NP_UNSUPPORTED, "libfabric: provider %s with these settings %s",
+                endpoint.name.c_str(), fetches ? "does not fetch the doubles that it adds to" : "adds no doubles");
+  }
+  if (const np_status s = within(endpoint, target, offset, bytes); s != NP_OK) return s;
+  void* own = descriptor_of(endpoint, source, bytes);
+  void* fetched = fetches ? descriptor_of(endpoint, result, bytes) : nullptr;
+  for (size_t done = 0; done < count;) {
+    const size_t part = std::min(most, count - done);
+    Slot* slot = nullptr;
+    if (const np_status s = new_slot(endpoint, rank, slot); s != NP_OK) return s;
+    const fi_ioc near = {const_cast<double*>(source + done), part};
+    const fi_rma_ioc there = {target.word[kBase] + offset + done * sizeof(double), part, target.word[kKey]};
+    const fi_msg_atomic message = {&near, &own, 1, peer.at, &there, 1, FI_DOUBLE, FI_SUM, &slot->request, 0};
+    np_status s = NP_OK;
+    if constexpr (fetches) {
+      fi_ioc back = {result + done, part};
+      s = post(endpoint, "fi_fetch_atomicmsg",
+               [&] { return fi_fetch_atomicmsg(peer.ep, &message, &back, &fetched, 1, FI_COMPLETION); });
+    } else {
+      const uint64_t flags = leave(endpoint, peer, there);
+      s = post(endpoint, "fi_atomicmsg", [&] { return fi_atomicmsg(peer.ep, &message, flags); });
+    }
+    if (s != NP_OK) return s;
+    done += part;
+  }
+  return NP_OK;
+}
+
 }  // namespace
 
 np_atomic_call atomic(np_endpoint* endpoint, np_atomic what) {
@@ -95,30 +140,14 @@ np_atomic_call atomic(np_endpoint* endpoint, np_atomic what) {
   return nullptr;
 }
 
-// In as many operations as the provider needs for it.
 np_status accumulate(np_endpoint* endpoint, int rank, const double* source, const np_region* target, size_t offset,
                      size_t count) {
-  Peer& peer = peer_of(*endpoint, rank);
-  size_t most = 0;
-  if (!endpoint->atomics || endpoint->counting || fi_atomicvalid(peer.ep, FI_DOUBLE, FI_SUM, &most) != 0 || most == 0) {
-    return fail(endpoint->context, NP_UNSUPPORTED, "libfabric: provider %s with these settings adds no doubles",
-                endpoint->name.c_str());
-  }
-  if (const np_status s = within(*endpoint, *target, offset, count * sizeof(double)); s != NP_OK) return s;
-  void* own = descriptor_of(*endpoint, source, count * sizeof(double));
-  for (size_t done = 0; done < count;) {
-    const size_t part = std::min(most, count - done);
-    Slot* slot = nullptr;
-    if (const np_status s = new_slot(*endpoint, rank, slot); s != NP_OK) return s;
-    const fi_ioc near = {const_cast<double*>(source + done), part};
-    const fi_rma_ioc there = {target->word[kBase] + offset + done * sizeof(double), part, target->word[kKey]};
-    const fi_msg_atomic message = {&near, &own, 1, peer.at, &there, 1, FI_DOUBLE, FI_SUM, &slot->request, 0};
-    const uint64_t flags = leave(*endpoint, peer, there);
-    const np_status s = post(*endpoint, "fi_atomicmsg", [&] { return fi_atomicmsg(peer.ep, &message, flags); });
-    if (s != NP_OK) return s;
-    done += part;
-  }
-  return NP_OK;
+  return add_doubles<false>(*endpoint, rank, source, nullptr, *target, offset, count);
+}
+
+np_status fetch_accumulate(np_endpoint* endpoint, int rank, const double* source, double* result,
+                           const np_region* target, size_t offset, size_t count) {
+  return add_doubles<true>(*endpoint, rank, source, result, *target, offset, count);
 }
 
 np_status confirm_atomics(np_endpoint& endpoint, int rank) {

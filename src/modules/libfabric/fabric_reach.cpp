@@ -4,15 +4,14 @@
 // random number, where the provider leaves their choice to us.
 #include "fabric_reach.h"
 
-#include <rdma/fi_rma.h>
-
-#include <algorithm>
 #include <cstring>
 
 #include "fabric_atomics.h"
 #include "fabric_memory.h"
 #include "fabric_messages.h"
 #include "fabric_progress.h"
+#include "fabric_strided.h"
+#include "fabric_transfer.h"
 
 namespace netpipe::fabric {
 namespace {
@@ -68,30 +67,14 @@ void withdraw(np_endpoint*, np_region* region) {
 
 // ---------------------------------------------------------------------------------------------- timed
 
-enum class Way { put, get };
-
-// One transfer, whose completion comes to this context.
+// One contiguous range, whose completion comes to this context.
 template <Way way>
-np_status transfer(np_endpoint& endpoint, const Peer& peer, void* near, const np_region& far, size_t offset,
-                   size_t bytes, void* context, uint64_t flags = 0, uint64_t data = 0) {
+np_status move(np_endpoint& endpoint, const Peer& peer, void* near, const np_region& far, size_t offset, size_t bytes,
+               void* context, uint64_t flags = 0, uint64_t data = 0) {
   const iovec part = {near, bytes};
   const fi_rma_iov there = {far.word[kBase] + offset, bytes, far.word[kKey]};
   void* descriptor = descriptor_of(endpoint, near, bytes);
-  const fi_msg_rma message = {&part, &descriptor, 1, peer.at, &there, 1, context, data};
-  ++endpoint.transfers.issued;
-  const uint64_t completion = endpoint.counting ? 0 : FI_COMPLETION;
-  if constexpr (way == Way::put) {
-    return post(endpoint, "fi_writemsg",
-                [&] { return fi_writemsg(peer.ep, &message, completion | FI_DELIVERY_COMPLETE | flags); });
-  } else {
-    return post(endpoint, "fi_readmsg", [&] { return fi_readmsg(peer.ep, &message, completion | flags); });
-  }
-}
-
-// Where the completion of one that nobody asks for goes. With counters there is none.
-np_status place_for(np_endpoint& endpoint, int rank, Slot*& slot) {
-  if (endpoint.counting) return NP_OK;
-  return new_slot(endpoint, rank, slot);
+  return transfer<way>(endpoint, peer, {&part, &descriptor, 1, peer.at, &there, 1, context, data}, flags);
 }
 
 template <Way way>
@@ -100,8 +83,8 @@ np_status start(np_endpoint& endpoint, int rank, void* near, const np_region& fa
   if (const np_status s = within(endpoint, far, offset, bytes); s != NP_OK) return s;
   Slot* slot = nullptr;
   if (const np_status s = place_for(endpoint, rank, slot); s != NP_OK) return s;
-  return transfer<way>(endpoint, peer_of(&endpoint, rank), near, far, offset, bytes,
-                       slot != nullptr ? &slot->request : nullptr, flags, data);
+  return move<way>(endpoint, peer_of(&endpoint, rank), near, far, offset, bytes,
+                   slot != nullptr ? &slot->request : nullptr, flags, data);
 }
 
 np_status put(np_endpoint* endpoint, int rank, const void* source, const np_region* target, size_t offset,
@@ -140,7 +123,7 @@ np_status start_all(np_endpoint& endpoint, int rank, char* near, size_t near_str
     status = within(endpoint, far, offset, bytes);
     requests[i].word[kState] = kPending;
     requests[i].word[kKind] = kOwned;
-    if (status == NP_OK) status = transfer<way>(endpoint, peer, near, far, offset, bytes, &requests[i]);
+    if (status == NP_OK) status = move<way>(endpoint, peer, near, far, offset, bytes, &requests[i]);
     requests[i].word[kPlace] = reinterpret_cast<uint64_t>(&endpoint.transfers);
     requests[i].word[kNumber] = endpoint.transfers.issued;
   }
@@ -200,8 +183,11 @@ const np_one_sided kOneSided = {.size = sizeof(np_one_sided),
                                 .iget = iget,
                                 .put_signal = put_signal,
                                 .await_signal = await_signal,
+                                .put_strided = put_strided,
+                                .get_strided = get_strided,
                                 .atomic = atomic,
-                                .accumulate = accumulate};
+                                .accumulate = accumulate,
+                                .fetch_accumulate = fetch_accumulate};
 
 np_status open_reach(np_endpoint& endpoint) {
   for (Peer& peer : endpoint.peers) peer.signals.assign(kSignals, 0);

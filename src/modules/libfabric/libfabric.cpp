@@ -14,6 +14,7 @@
 #include "fabric_options.h"
 #include "fabric_provider.h"
 #include "fabric_reach.h"
+#include "fabric_strided.h"
 #include "netpipe/module.h"
 
 // NOLINTNEXTLINE(readability-redundant-declaration): of unistd.h with _GNU_SOURCE
@@ -100,6 +101,7 @@ void describe_sizes(const np_endpoint& e, np_emit emit, void* to) {
   if (info.ep_attr->max_msg_size < UINT64_MAX / 2) {
     np_emit_integer(emit, to, "max_msg_size", static_cast<int64_t>(info.ep_attr->max_msg_size), "bytes");
   }
+  if (e.reaches) np_emit_integer(emit, to, "rma_blocks", static_cast<int64_t>(blocks_at_once(e)), "");
   if (e.type == kDgram) np_emit_integer(emit, to, "patience_us", e.patience_ns / 1000, "us");
 }
 
