@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP beside NPtcp and iperf3."""
+"""TCP beside NPtcp, iperf3, sockperf and qperf."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import LIMIT_S, Result, best_trials_ns, in_turn, interval, peer_program, shown, worker
+from of_udp import latencies, netpipe_ns, number, qperf
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -202,4 +203,33 @@ def peak(rounds: int) -> list[Result]:
     return results
 
 
-COMPARISONS = {"curve": curve, "peak": peak}
+def tcp_latency(rounds: int) -> list[Result]:
+    """A ping-pong beside sockperf --tcp and qperf tcp_lat."""
+    return latencies("tcp", rounds)
+
+
+def tcp_stream(rounds: int) -> list[Result]:
+    """Messages one behind the other beside qperf tcp_bw, which blocks; its rate is that of its receiver."""
+    results = []
+    for size in (65536, 1 << 20):
+        mine, theirs = in_turn(
+            min(rounds, 5),
+            lambda size=size: size / netpipe_ns("tcp", size, "stream"),  # type: ignore[misc]
+            lambda size=size: number(qperf("tcp_bw", size), r"bw\s+=\s+([\d.,]+)\s+bytes") / 1e9,  # type: ignore[misc]
+        )
+        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+        results.append(
+            Result(
+                "tcp-stream",
+                f"{size >> 10} KiB over TCP, block: netpipe stream / qperf tcp_bw, rate",
+                shown(mine, 2, " GB/s"),
+                shown(theirs, 2, " GB/s"),
+                shown(ratios),
+                ">= 0.98",
+                interval(ratios)[0] >= 0.98,
+            )
+        )
+    return results
+
+
+COMPARISONS = {"curve": curve, "peak": peak, "tcp-latency": tcp_latency, "tcp-stream": tcp_stream}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP beside sockperf, qperf and iperf3. They print what they measured at their end, so netpipe and they run one after
-the other. Every netpipe datagram has 24 bytes of header more than theirs.
+the other. Every netpipe datagram has 24 bytes of header more than theirs. of_sockets.py has TCP beside the first two.
 """
 
 from __future__ import annotations
@@ -38,27 +38,32 @@ def number(text: str, pattern: str) -> float:
     found = re.search(pattern, text)
     if found is None:
         raise RuntimeError(f"no {pattern!r} in: {text[-500:]}")
-    return float(found[1])
+    return float(found[1].replace(",", ""))
 
 
-def sockperf_ns(size: int, wait: str) -> float:
+def sockperf_ns(layer: str, size: int, wait: str) -> float:
     """Median half round trip."""
     program = peer_program("sockperf")
-    port = "15112"
-    poll = ["--nonblocked", "--recv_looping_num", "1"] if wait == "poll" else []
-    with server(program, "sr", "-i", "127.0.0.1", "-p", port, *poll):
-        where = ["-i", "127.0.0.1", "-p", port, "-m", str(size), "-t", str(SECONDS)]
-        said = client(program, "pp", *where, *poll)
+    way = ["-i", "127.0.0.1", "-p", "15112", *(["--tcp"] if layer == "tcp" else [])]
+    way += ["--nonblocked", "--recv_looping_num", "1"] if wait == "poll" else []
+    with server(program, "sr", *way):
+        said = client(program, "pp", *way, "-m", str(size), "-t", str(SECONDS))
     return number(said, r"percentile 50\.0+ =\s+([\d.]+)") * 1e3
 
 
-def qperf_ns(size: int) -> float:
-    """Mean half round trip; it only blocks."""
+def qperf(test: str, size: int) -> str:
+    """What it prints, with all figures in one unit; it only blocks."""
     program = peer_program("qperf")
     port = "15113"
     with server(program, "-lp", port):
-        words = ["-lp", port, "-m", str(size), "-t", str(SECONDS), "-u", "-un", "127.0.0.1", "udp_lat"]
-        return number(client(program, *words), r"latency\s+=\s+([\d.,]+)\s+ns")
+        return client(
+            program, "-lp", port, "-m", str(size), "-t", str(SECONDS), "-e", "6", "-uu", "127.0.0.1", test
+        )
+
+
+def qperf_ns(layer: str, size: int) -> float:
+    """Mean half round trip."""
+    return number(qperf(f"{layer}_lat", size), r"latency\s+=\s+([\d.,]+)\s+ns")
 
 
 def netpipe_ns(variant: str, size: int, pattern: str = "pingpong") -> float:
@@ -86,22 +91,27 @@ def latency_row(name: str, what: str, mine: list[float], theirs: list[float], ta
     )
 
 
-def udp_latency(rounds: int) -> list[Result]:
+def latencies(layer: str, rounds: int) -> list[Result]:
     """14 bytes is the least that sockperf sends."""
     results = []
     for wait in ("block", "poll"):
         for size in (14, 1400):
             mine, theirs = in_turn(
                 min(rounds, 5),
-                lambda size=size, wait=wait: netpipe_ns(f"udp:wait={wait}", size),  # type: ignore[misc]
-                lambda size=size, wait=wait: sockperf_ns(size, wait),  # type: ignore[misc]
+                lambda size=size, wait=wait: netpipe_ns(f"{layer}:wait={wait}", size),  # type: ignore[misc]
+                lambda size=size, wait=wait: sockperf_ns(layer, size, wait),  # type: ignore[misc]
             )
-            what = f"{size} B over UDP, {wait}: netpipe / sockperf"
-            results.append(latency_row("udp-latency", what, mine, theirs, 1.02))
-    mine, theirs = in_turn(min(rounds, 5), lambda: netpipe_ns("udp", 14), lambda: qperf_ns(14))
-    what = "14 B over UDP, block: netpipe (median) / qperf udp_lat (mean)"
-    results.append(latency_row("udp-latency", what, mine, theirs, 1.02))
+            what = f"{size} B over {layer.upper()}, {wait}: netpipe / sockperf"
+            results.append(latency_row(f"{layer}-latency", what, mine, theirs, 1.02))
+    mine, theirs = in_turn(min(rounds, 5), lambda: netpipe_ns(layer, 14), lambda: qperf_ns(layer, 14))
+    what = f"14 B over {layer.upper()}, block: netpipe (median) / qperf {layer}_lat (mean)"
+    results.append(latency_row(f"{layer}-latency", what, mine, theirs, 1.02))
     return results
+
+
+def udp_latency(rounds: int) -> list[Result]:
+    """A ping-pong beside sockperf and qperf udp_lat."""
+    return latencies("udp", rounds)
 
 
 def iperf3_datagrams_per_s(payload: int) -> float:
