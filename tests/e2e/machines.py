@@ -63,6 +63,14 @@ def run(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True, timeout=60)
 
 
+def may_lock(limit_kib: int) -> tuple[str, ...]:
+    """What a command is started with that may lock so much memory. root may lock as much as it likes, until it has
+    dropped that.
+    """
+    user = ("setpriv", "--bounding-set=-ipc_lock") if os.geteuid() == 0 else ()
+    return ("sh", "-c", f'ulimit -l {limit_kib}; exec "$@"', "sh", *user)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as one:
         port: int = one.getsockname()[1]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import WORKER, Outcome, Runner, Starter, parse, wait_for_samples
+from machines import may_lock
 
 pytestmark = pytest.mark.module("tcp")
 
@@ -20,9 +21,9 @@ OTHERS = (*(f"path={path}" for path in PATHS), "wait=sigio", "protocol=mptcp")
 QUICK = ("schedule list", "sizes 1,8,16383,16384,300001", "budget 0.05", "verify yes", "timeout 10")
 
 
-def measured(measure: Runner, variant: str, *lines: str) -> Outcome:
+def measured(measure: Runner, variant: str, *lines: str, inside: tuple[str, ...] = ()) -> Outcome:
     """Skips where this kernel, or what netpipe was built with, does not have it: the module says so."""
-    done = measure(f"variant tcp:{variant}", *QUICK, *lines)
+    done = measure(f"variant tcp:{variant}", *QUICK, *lines, inside=inside)
     for error in done.of("error", code=3):
         if "it needs Linux" in error["message"] or "older than Linux" in error["message"]:
             pytest.skip(error["message"])
@@ -85,6 +86,35 @@ def test_what_the_kernel_copied_after_all_is_counted(measure: Runner, path: str)
     assert settings(done)[0]["zerocopy_min_bytes"] == "16384"
     registered = [s["counters"].get("registered_bytes", 0) for s in done.of("sample", size_bytes=300001)]
     assert all((held >= 300001) == (path == "uring_zc") for held in registered), registered
+
+
+@pytest.mark.parametrize(("path", "limit_kib"), [("zerocopy", 0), ("uring_zc", 256)])
+def test_what_may_not_be_locked_is_copied_and_counted(measure: Runner, path: str, limit_kib: int) -> None:
+    """A message of 300001 bytes does not fit; the rings of io_uring may need some of the 256 KiB."""
+    patterns = ("pattern pingpong", "pattern stream", "pattern window")
+    done = measured(measure, f"path={path}", *patterns, inside=may_lock(limit_kib))
+    assert len(done.of("point")) == 5 * len(patterns)
+    for size in (1, 8, 16383):
+        assert counted(done, "zerocopy_refused", size) == 0, "it is copied anyway"
+    assert counted(done, "zerocopy_refused", 300001) > 0
+    assert counted(done, "zerocopy_sends", 300001) == 0
+    for size in (16384, 300001):
+        assert counted(done, "zerocopy_copied", size) == counted(done, "zerocopy_sends", size), size
+    assert counted(done, "registered_bytes", 300001) == 0
+    assert (
+        sum(counted(measured(measure, f"path={path}"), "zerocopy_refused", s) for s in (16384, 300001)) == 0
+    )
+
+
+def test_rings_that_may_not_be_locked_are_refused_with_the_limit(measure: Runner) -> None:
+    """Kernels that do not count them lock nothing else for path=uring."""
+    done = measure("variant tcp:path=uring", *QUICK, inside=may_lock(0))
+    if done.code == 0:
+        assert all(p["verified_bytes"] > 0 for p in done.of("point"))
+        return
+    assert done.code == 3, done.said
+    assert "io_uring" in done.said
+    assert "is the limit of locked memory (ulimit -l) too low?" in done.said
 
 
 @pytest.mark.parametrize("path", ["splice", "sendfile"])

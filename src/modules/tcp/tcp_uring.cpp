@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -126,9 +127,12 @@ class Uring final : public TcpPath {
     int32_t result = 0;
     uint64_t tag = 0;  // by which the kernel knows it
     [[nodiscard]] bool waits() const { return started && !done; }
+    // For want of memory that may be locked (RLIMIT_MEMLOCK), which the kernel counts for each send of its own.
+    [[nodiscard]] bool refused() const { return lends && result == -ENOMEM; }
   };
   struct Socket {
     int fd = -1;
+    bool copies = false;  // the next piece that is sent: the kernel refused to lend it
     std::array<Piece, kDirections> under_way{};
     std::unique_ptr<Ledger> sends;
     [[nodiscard]] bool busy() const { return under_way[kOut].waits() || under_way[kIn].waits(); }
@@ -150,6 +154,11 @@ class Uring final : public TcpPath {
     if (!piece.done) return later();
     piece.started = false;
     if (piece.result >= 0) return piece.result;
+    if (piece.refused()) {
+      of(slot).copies = true;
+      start(slot, direction, data, bytes);
+      return later();
+    }
     errno = -piece.result;
     return -1;
   }
@@ -161,7 +170,7 @@ class Uring final : public TcpPath {
 
   bool start(int slot, Direction direction, void* data, size_t bytes) {
     Socket& socket = of(slot);
-    const bool lends = direction == kOut && bytes >= least_;
+    const bool lends = direction == kOut && bytes >= least_ && !socket.copies;
     if (lends && socket.sends->full()) return false;
     io_uring_sqe* entry = ring_.next();
     if (entry == nullptr) {
@@ -184,6 +193,7 @@ class Uring final : public TcpPath {
     }
     entry->user_data = tag(slot, direction, lends ? socket.sends->issue() : 0);
     socket.under_way[direction] = Piece{.started = true, .lends = lends, .tag = entry->user_data};
+    if (direction == kOut) socket.copies = false;
     if (eager_) submit();
     return true;
   }
@@ -203,8 +213,14 @@ class Uring final : public TcpPath {
       Piece& piece = socket.under_way[one.user_data & 1];
       piece.done = true;
       piece.result = one.res;
-      // No second completion will come where it was refused.
-      if (piece.lends && (one.flags & IORING_CQE_F_MORE) == 0) socket.sends->settle(number);
+      const bool more = (one.flags & IORING_CQE_F_MORE) != 0;
+      if (piece.refused()) {
+        ++counted.refused;
+        --counted.lent;
+        if (more) --counted.copied;  // as the second completion will say of it, because nothing was lent
+      }
+      // No second completion will come of some that fail.
+      if (piece.lends && !more) socket.sends->settle(number);
     }
   }
 
@@ -234,6 +250,7 @@ np_status make_uring(const np_context* context, std::unique_ptr<TcpPath>& path) 
     const char* hint = error == EPERM    ? "; see kernel.io_uring_disabled, or the filter of a container"
                        : error == ENOSYS ? "; it needs Linux 6.2"
                        : error == EINVAL ? "; it needs Linux 6.2"
+                       : error == ENOMEM ? "; is the limit of locked memory (ulimit -l) too low?"
                                          : "";
     return fd_io::fail(context, NP_UNAVAILABLE, "tcp: path=%s: io_uring: %s%s", options[kPath].text,
                        std::strerror(error), hint);
