@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 from every_pattern import check_defaults, check_every_pattern, listed
 from machines import TwoHosts, open_folder, slurm, two_hosts  # noqa: F401
 from over_libraries import (
+    ROOT,
     Layered,
     asked,
     build,
@@ -24,7 +26,8 @@ from over_libraries import (
     program,
 )
 
-from netpipe.libraries.adding import added
+from netpipe.libraries.adding import added, layers
+from netpipe.libraries.adding.add import prepared
 
 NAME = "shmem@openmpi"
 SIZES = "0,1,9,4097,8191,8192,8193,300001"  # a cell has 8192 bytes, and so many are eager
@@ -272,6 +275,51 @@ def test_every_one_sided_operation_does_what_it_should(
         "close",
     ):
         assert operation in said, done.stdout
+
+
+def warnings() -> list[str]:
+    """Those that the project compiles with."""
+    (options,) = re.findall(
+        r"^add_compile_options\((-W[^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
+    )
+    return [*options.split(), "-Werror"]
+
+
+def test_put_with_signal_of_openshmem_1_5_carries_its_signals(tmp_path: Path) -> None:
+    """Open MPI has 1.4: in place of a library of 1.5 stands one that reaches two processes of this host."""
+    layer, stand_in = layers.one("shmem"), Path(__file__).with_name("newer_shmem")
+    how = [*prepared(layer, [], tmp_path), *warnings(), "-I", str(stand_in)]
+    library, module, heap = (tmp_path / name for name in ("newer_shmem.so", "shmem.so", "heap"))
+    sources = {
+        library: [stand_in / "newer_shmem.c", "-fvisibility=default"],
+        module: [layer.folder / layer.source, library],
+    }
+    for made, words in sources.items():
+        subprocess.run(["cc", *how, "-o", made, *words], check=True, timeout=300)
+    heap.touch()
+    tool = program("launched_module.c", tmp_path)
+    ranks = [
+        subprocess.Popen(
+            [tool, module, "times=3000"],
+            env={**os.environ, "NEWER_SHMEM": str(heap), "NEWER_SHMEM_PE": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        said = [rank.communicate(timeout=100)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert {"put get", "put_strided get_strided", "put_signal await_signal", "close"} <= set(
+        said[0].splitlines()
+    )
+    # Each way in turn, and then from one to the other alone.
+    assert "process 0 made 6000 puts with a signal\n" in said[0]
+    assert "process 1 made 3000 puts with a signal\n" in said[1]
 
 
 @pytest.mark.deep
