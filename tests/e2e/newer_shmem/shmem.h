@@ -70,7 +70,8 @@ SHMEM_OF_WORDS(SHMEM_MOVERS)
 
 #define SHMEM_OF_REDUCTIONS(DO)                                                                                  \
   DO(int, int, sum)                                                                                              \
-  DO(int, int, min) DO(int, int, max) DO(int, int, prod) DO(int, int, and) DO(int, int, or) DO(int, int, xor)    \
+  DO(int, int, min)                                                                                              \
+  DO(int, int, max) DO(int, int, prod) DO(int, int, and) DO(int, int, or) DO(int, int, xor)                      \
       DO(longlong, long long, sum) DO(longlong, long long, min) DO(longlong, long long, max)                     \
           DO(longlong, long long, prod) DO(longlong, long long, and) DO(longlong, long long, or)                 \
               DO(longlong, long long, xor) DO(float, float, sum) DO(float, float, min) DO(float, float, max)     \
