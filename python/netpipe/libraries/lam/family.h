@@ -44,10 +44,19 @@ static np_status lam_set(struct settings* s) {
   const char* rpi = is(s, "transport", "shm") ? "usysv" : is(s, "transport", "tcp") ? "tcp" : "";
   const long long eager = number_of(s, "eager"), sndbuf = number_of(s, "sndbuf");
   if (!is(s, "rpi", "auto")) rpi = text_of(s, "rpi");
-  const int any = *rpi == '\0';
+  const int any = *rpi == '\0', usysv = strcmp(rpi, "usysv") == 0;
+  /* Its places for them have no more, and what lies behind one is lost: seen from 8225 bytes on. */
+  const long long most = 8192;
+  if (usysv && eager > most) {
+    return fail(
+        s->context, NP_USAGE,
+        "%s cannot take eager=%lld with rpi=usysv, which is also transport=shm: there it delivers wrong bytes of "
+        "eager messages above %lld; choose eager=%lld, rpi=sysv or rpi=tcp",
+        s->library->version, eager, most, most);
+  }
   if (!any) put(s, SSI "rpi", "%s", rpi);
   if (eager > 0 && (any || strcmp(rpi, "tcp") == 0)) put(s, SSI "rpi_tcp_short", "%lld", eager);
-  if (eager > 0 && (any || strcmp(rpi, "usysv") == 0)) put(s, SSI "rpi_usysv_short", "%lld", eager);
+  if (eager > 0 && (any || usysv)) put(s, SSI "rpi_usysv_short", "%lld", eager);
   if (eager > 0 && (any || strcmp(rpi, "sysv") == 0)) put(s, SSI "rpi_sysv_short", "%lld", eager);
   if (sndbuf > 0) put(s, SSI "rpi_tcp_sockbuf", "%lld", sndbuf);
   return NP_OK;
