@@ -21,6 +21,8 @@ from cells import Cells
 SIZES = "0,9,4096,65537"
 MANY_SIZES = "9,4097"
 MANY_RANKS = 8  # a grid of three dimensions has two in each
+LARGE_SIZES = f"{1 << 20},{(8 << 20) + 3}"
+LARGE_WAYS = ["pingpong", "stream", "put", "get"]
 
 LONGEST_S = 300.0  # of one run, on a machine that does much else
 
@@ -46,6 +48,7 @@ def check_every_pattern(
     try:
         few = [pattern for pattern in PATTERNS if pattern not in MANY]
         ran = _check(run, cells, module, few, SIZES, 2)
+        _check(run, cells, module, LARGE_WAYS, LARGE_SIZES, 2)
         # One of the others with them: of a layer that has none of them nothing could be measured.
         ran |= _check(run, cells, module, ["pingpong", *MANY], MANY_SIZES, MANY_RANKS)
     finally:

@@ -20,8 +20,10 @@ from netpipe.findings import judge
 from netpipe.launch.variants import refusal
 from netpipe.reading import Reading
 from netpipe.records import Run
+from thresholds import around
 
 SIZES = "1,9,4097,300001"
+EAGER = 8000  # no default of a library
 
 # Faults of libraries. A buffer of MPI_Bsend that was full once never empties, as ten lines of MPI show as well; and
 # LAM's daemons do not deliver every large message.
@@ -113,6 +115,46 @@ def test_every_byte_arrives_under_every_pattern_or_the_reason_why_not_is_named(
     (added,) = with_mpis.need(library)
     ran = check_every_pattern(netpipe, request, listed(added.name), {"cast", "partitioned", "threads"})
     assert {"accumulate", "atomic", "collective:what=alltoallw", "halo:dims=3", "itself", "strided"} <= ran
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("library", SIX)
+def test_every_byte_arrives_around_the_size_from_which_receivers_are_asked_first(
+    netpipe: Netpipe, with_mpis: Mpis, library: str
+) -> None:
+    with_mpis.need(library)
+    # Open MPI counts its header (docs/bench.md, thresholds).
+    sizes = around({"eager": EAGER, "behind a header": EAGER - 56}, EAGER)
+    variants = [f"mpi@{library}:transport={transport},eager={EAGER}" for transport in ("shm", "tcp")]
+    refused = {variant: why for variant in variants if (why := refusal(variant))}
+    # Before 5, MPICH's shared memory has cells for messages of every size.
+    assert set(refused) <= ({variants[0]} if library == "mpich4" else set()), refused
+    patterns = ("pingpong", "stream", "window")
+    asked = [word for pattern in patterns for word in ("--pattern", pattern)]
+    variants = [variant for variant in variants if variant not in refused]
+    done = netpipe(*variants, *asked, "--sizes", ",".join(map(str, sizes)), "--verify", "--budget", "0.5")
+    assert done.code == 0, done.said
+    for variant in variants:
+        for pattern in patterns:
+            points = done.of("point", variant=variant, pattern=pattern)
+            assert sorted(one["size_bytes"] for one in points) == sizes, (variant, pattern, done.said)
+            assert all(one["verified_bytes"] > 0 for one in points)
+
+
+@pytest.mark.deep
+def test_an_eager_size_with_which_lam_delivers_wrong_bytes_is_refused(
+    netpipe: Netpipe, with_mpis: Mpis
+) -> None:
+    with_mpis.need("lam")
+    for setting in ("transport=shm", "rpi=usysv"):
+        done = netpipe(f"mpi@lam:{setting},eager=8193", "--sizes", "8")
+        assert done.code == 2, done.said
+        assert "cannot take eager=8193 with rpi=usysv" in " ".join(done.said.split())
+    done = netpipe(
+        "mpi@lam:rpi=sysv,eager=10000", "--sizes", "8224,8225,10000", "--verify", "--budget", "0.1"
+    )
+    assert done.code == 0, done.said
+    assert len(done.of("point")) == 3
 
 
 @pytest.mark.deep
