@@ -35,7 +35,8 @@ def listing() -> dict[str, Any]:
 
 
 LISTING = listing()
-# A device or a protocol of the kernel may be missing: test_verbs.py and test_sctp.py run in a guest that has them.
+# A device or a protocol of the kernel may be missing: test_in_guest.py runs verbs and sctp in a guest that has them,
+# tests of this file among theirs.
 # test_cuda.py and test_nccl.py have stand-ins where there is no GPU.
 ELSEWHERE = (
     "there is no RDMA device",
@@ -432,6 +433,7 @@ RECORDED: dict[str, set[str]] = {
     "unix:type=seqpacket": {"packet_bytes"},
     "tcp": {"snd_mss_bytes"},
     "udp": {"message_bytes_per_datagram"},
+    "sctp": {"message", "fragmentation_bytes"},
     "libfabric": {"inject_bytes"},
     "libfabric:ep=msg": {"inject_bytes"},
     "pvm": {"fragment_bytes"},

@@ -437,7 +437,13 @@ def test_ranks_say_which_processors_they_may_run_on(measure: Runner) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("variant", ["ucx", "libfabric", "libfabric:ep=msg", "zmq", "nng", "grpc"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *("ucx", "libfabric", "libfabric:ep=msg", "zmq", "nng", "grpc"),
+        *("verbs", "verbs:op=write", "verbs:op=write_imm", "sctp"),  # test_in_guest.py runs them in a guest
+    ],
+)
 def test_windows_of_many_pairs_add_up_over_a_library(
     measure: Runner, listing: dict[str, Any], variant: str
 ) -> None:
