@@ -78,7 +78,8 @@ def paces(before: Run, after: Run) -> tuple[Pace, ...]:
             [one for y in run.yardsticks if (one := getattr(y, field)) is not None] for run in (before, after)
         ]
         if all(both) and all(min(values) > 0 for values in both):
-            found.append(Pace(name, unit, *(median(values) for values in both), alike))
+            first, second = (median(values) for values in both)
+            found.append(Pace(name, unit, first, second, alike))
     return tuple(found)
 
 
