@@ -494,9 +494,9 @@ TEST(Ranks, OfAVariantAreInThePlanRecordAndInWhatBothEndsAgreeOn) {
   EXPECT_EQ(resolved->nranks, 4);
   EXPECT_PRED_FORMAT2(
       testing::IsSubstring,
-      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","ranks":"4","pages":"auto","node":"-1"},"tunable":[],"copy_of":null})",
+      R"({"variant":"crowd:ranks=4","module":"crowd","options":{"slow":"-1","mates":"any","ranks":"4","pages":"auto","node":"-1"},"tunable":[],"copy_of":null})",
       plan_record(plan, *resolved, "", {}));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,ranks=4,pages=auto,node=-1\n",
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "\nvariant crowd:slow=-1,mates=any,ranks=4,pages=auto,node=-1\n",
                       canonical_text(plan, *resolved));
   const std::string only = canonical_text(plan, *resolved, {0});
   EXPECT_EQ(only.find("silent"), std::string::npos);
