@@ -68,15 +68,17 @@ void shmem_ulong_atomic_set(unsigned long* far, unsigned long value, int pe);
                              SHMEM_SET, long* sync);
 SHMEM_OF_WORDS(SHMEM_MOVERS)
 
-#define SHMEM_OF_REDUCTIONS(DO)                                                                                       \
-  DO(int, int, sum)                                                                                                   \
-  DO(int, int, min)                                                                                                   \
-  DO(int, int, max)                                                                                                   \
-  DO(int, int, prod) DO(int, int, and) DO(int, int, or) DO(int, int, xor) DO(longlong, long long, sum)                \
-      DO(longlong, long long, min) DO(longlong, long long, max) DO(longlong, long long, prod)                         \
-          DO(longlong, long long, and) DO(longlong, long long, or) DO(longlong, long long, xor) DO(float, float, sum) \
-              DO(float, float, min) DO(float, float, max) DO(float, float, prod) DO(double, double, sum)              \
-                  DO(double, double, min) DO(double, double, max) DO(double, double, prod)
+#define SHMEM_ORDERED(DO, name, type) DO(name, type, sum) DO(name, type, min) DO(name, type, max) DO(name, type, prod)
+#define SHMEM_OF_REDUCTIONS(DO)          \
+  SHMEM_ORDERED(DO, int, int)            \
+  SHMEM_ORDERED(DO, longlong, long long) \
+  SHMEM_ORDERED(DO, float, float)        \
+  SHMEM_ORDERED(DO, double, double)      \
+  SHMEM_BITWISE(DO, int, int)            \
+  SHMEM_BITWISE(DO, longlong, long long)
+/* clang-format off: it takes these for operators, and never comes to an end of it */
+#define SHMEM_BITWISE(DO, name, type) DO(name, type, and) DO(name, type, or) DO(name, type, xor)
+/* clang-format on */
 #define SHMEM_REDUCTION(name, type, what)                                                                    \
   void shmem_##name##_##what##_to_all(type* target, const type* source, int elements, SHMEM_SET, type* work, \
                                       long* sync);
