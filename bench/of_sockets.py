@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import LIMIT_S, Result, best_trials_ns, in_turn, interval, peer_program, shown, worker
-from of_udp import latencies, netpipe_ns, number, qperf
+from of_udp import latencies, netpipe_ns, number, qperf, rate_row
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -217,18 +217,8 @@ def tcp_stream(rounds: int) -> list[Result]:
             lambda size=size: size / netpipe_ns("tcp", size, "stream"),  # type: ignore[misc]
             lambda size=size: number(qperf("tcp_bw", size), r"bw\s+=\s+([\d.,]+)\s+bytes") / 1e9,  # type: ignore[misc]
         )
-        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-        results.append(
-            Result(
-                "tcp-stream",
-                f"{size >> 10} KiB over TCP, block: netpipe stream / qperf tcp_bw, rate",
-                shown(mine, 2, " GB/s"),
-                shown(theirs, 2, " GB/s"),
-                shown(ratios),
-                ">= 0.98",
-                interval(ratios)[0] >= 0.98,
-            )
-        )
+        what = f"{size >> 10} KiB over TCP, block: netpipe stream / qperf tcp_bw, rate"
+        results.append(rate_row("tcp-stream", what, mine, theirs, 2, " GB/s"))
     return results
 
 

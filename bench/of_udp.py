@@ -91,6 +91,13 @@ def latency_row(name: str, what: str, mine: list[float], theirs: list[float], ta
     )
 
 
+def rate_row(name: str, what: str, mine: list[float], theirs: list[float], digits: int, unit: str) -> Result:
+    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    least = interval(ratios)[0]
+    ours, peer = shown(mine, digits, unit), shown(theirs, digits, unit)
+    return Result(name, what, ours, peer, shown(ratios), ">= 0.98", least >= 0.98)
+
+
 def latencies(layer: str, rounds: int) -> list[Result]:
     """14 bytes is the least that sockperf sends."""
     results = []
@@ -139,18 +146,9 @@ def udp_stream(rounds: int) -> list[Result]:
             lambda payload=payload: netpipe_datagrams_per_s(payload),  # type: ignore[misc]
             lambda payload=payload: iperf3_datagrams_per_s(payload),  # type: ignore[misc]
         )
-        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-        results.append(
-            Result(
-                "udp-stream",
-                f"datagrams of {payload} B that arrive: netpipe stream / iperf3 -u -b 0, rate",
-                shown([one / 1e3 for one in mine], 0, " k/s"),
-                shown([one / 1e3 for one in theirs], 0, " k/s"),
-                shown(ratios),
-                ">= 0.98",
-                interval(ratios)[0] >= 0.98,
-            )
-        )
+        what = f"datagrams of {payload} B that arrive: netpipe stream / iperf3 -u -b 0, rate"
+        ours, peer = ([one / 1e3 for one in rates] for rates in (mine, theirs))
+        results.append(rate_row("udp-stream", what, ours, peer, 0, " k/s"))
     return results
 
 

@@ -229,6 +229,10 @@ def test_receives_are_posted_ahead_among_four_ranks(measure: Runner) -> None:
         messages = sum(sample["ops"] * len(sample["ns"]) for sample in done.of("sample"))
         refused[ahead] = (rnr_refusals("rxe0") - before) / messages
     assert refused["64"] < refused["0"] / 4, refused
+    done = measure("variant verbs:ahead=32", "ranks 4", "pattern ring", "pattern pingpong", "sizes 8", *QUICK)
+    assert [point["pattern"] for point in done.of("point")] == ["pingpong"]
+    (skipped,) = done.of("skipped")
+    assert "ahead=32 posts receives for the messages of one other rank" in skipped["reason"]
 
 
 @needs_device

@@ -131,7 +131,10 @@ def test_a_processor_that_ran_slower_is_told_although_the_state_is_one() -> None
         return Reading(run_of(yardsticks))
 
     (found,) = [one for one in judge(taken(1.2)).findings if one.rule == "machine-changed"]
-    assert found.what == "The machine was not steady: a multiplication took 0.900 ns to 1.20 ns."
+    assert (
+        found.what
+        == "The machine was not steady: the processor took 0.900 ns to 1.20 ns for a multiplication."
+    )
     assert not [one for one in judge(taken(0.92)).findings if one.rule == "machine-changed"]
 
 

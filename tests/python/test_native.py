@@ -216,6 +216,18 @@ def test_modules_say_how_they_wait_in_the_words_of_the_table(keys: dict[str, Any
     assert [one["variant"] for one in opened if one["idle"]] == ["null"]
 
 
+def test_how_ranks_wait_is_searched_by_no_tuner_unasked(listing: dict[str, Any]) -> None:
+    about = {
+        (module["name"], option["name"]): option["about"]
+        for module in listing["modules"]
+        for option in module["options"]
+    }
+    of_waiting = {name for name, what in about.items() if what == "waiting"}
+    assert of_waiting >= {name for name in about if name[1] in ("wait", "spin_us", "poll_gap")}
+    assert ("shm", "wait") in of_waiting
+    assert about["tcp", "tls"] is None
+
+
 # ------------------------------------------------------------------------------------------- a plan that is checked
 
 

@@ -174,7 +174,7 @@ def test_of_a_long_profile_the_first_part_is_weighed(tmp_path: Path, monkeypatch
     path = tmp_path / "profile.jsonl"
     profiles.write(whole, path)
     assert goal(f"profile={path}").calls == {("pingpong", 64): 50.0}
-    monkeypatch.setattr("netpipe.tuning.search.goals.MOST_EVENTS", 20)
+    monkeypatch.setattr("netpipe.profiles.trace.chosen.MOST_EVENTS", 20)
     (many,) = goal(f"profile={path}").calls.values()
     assert 8 <= many <= 11
 

@@ -163,9 +163,16 @@ TEST(Description, KeepsWhatAnOptionAppliesToAndWhyItCannotBeSet) {
   const auto module = parsed(good +
                              "option\ttype\tint\t1\t1\t9\t\t\tyes\thelp\tmessages|one_sided\t\n"
                              "option\tpath\tint\t1\t1\t9\t\t\tno\thelp\t\tit has one path\n"
-                             "option\told\tint\t1\t1\t9\t\t\tno\thelp\n");
+                             "option\told\tint\t1\t1\t9\t\t\tno\thelp\n"
+                             "option\twait\tint\t1\t1\t9\t\t\twaiting\thelp\n"
+                             "option\top\tint\t1\t1\t9\t\t\tcalling\thelp\n");
   ASSERT_TRUE(module) << module.failure().sentence;
   const np_option* const options = (*module)->layer().options;
+  const std::uint32_t tunable[] = {NP_TUNABLE, NP_NOT_TUNABLE, NP_NOT_TUNABLE, NP_TUNABLE_WAITING, NP_TUNABLE_CALLING};
+  for (std::size_t i = 0; i < std::size(tunable); ++i) EXPECT_EQ(options[i].tunable, tunable[i]) << i;
+  const auto again = parsed(describe_layer((*module)->layer(), "/x.so", ""));
+  ASSERT_TRUE(again) << again.failure().sentence;
+  expect_same_table((*module)->layer(), (*again)->layer());
   EXPECT_EQ(options[0].applies_to, unsigned{NP_USES_MESSAGES | NP_USES_ONE_SIDED});
   EXPECT_EQ(options[0].unsupported, nullptr);
   EXPECT_EQ(options[1].applies_to, 0U);
@@ -197,6 +204,7 @@ TEST(Description, IsRefusedWithTheLineThatIsWrong) {
            Case{good + "process-model odd\n", "line 8: 'odd' is not a process model"},
            Case{good + "counter\tname\t1\n", "line 8: a counter has 2 fields instead of 4"},
            Case{good + "option\tname\tint\t1\t1\t9\t\t\tyes\thelp\tmagic\t\n", "applies to 'magic'"},
+           Case{good + "option\tname\tint\t1\t1\t9\t\t\tperhaps\thelp\n", "is tunable 'perhaps'; the words are"},
            Case{head + "operations open sing\n", "line 7: there is no operation 'sing'"},
            Case{good + "option\tname\tint\n", "line 8: an option has 2 fields instead of 11"},
            Case{good + "option\tname\tword\t1\t1\t9\t\t\tyes\thelp\n", "'word' is not a type"},

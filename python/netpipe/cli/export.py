@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from netpipe.reading import Reading
     from netpipe.records import Point, Run
 
-MOST_EVENTS = 1_000_000  # of a profile, unless told otherwise: half a gigabyte
-
 
 @click.command
 @click.argument("run", metavar="[RUN]", default="run.jsonl", type=click.Path())
@@ -48,8 +46,7 @@ MOST_EVENTS = 1_000_000  # of a profile, unless told otherwise: half a gigabyte
     "--events",
     metavar="N",
     type=click.IntRange(1),
-    help="Of a profile: at most N events of its traces, from the beginning of the program on  "
-    f"[default: {MOST_EVENTS}]",
+    help="Of a profile: at most N events of its traces, from the beginning of the program on  [default: 1000000]",
 )
 def command(
     run: str,
@@ -83,7 +80,7 @@ def command(
         form = form or OF_ENDING.get(ending, GOAL)
         if form != GOAL:
             raise Failure(USAGE, f"{run} is a profile, which is exported as {GOAL}, not as {form}")
-        export_profile(Path(run), output, events or MOST_EVENTS)
+        export_profile(Path(run), output, events)
         return
     if events is not None:
         raise Failure(USAGE, f"{run} is a run, and --events is of profiles; leave it out")
@@ -105,21 +102,21 @@ def command(
         Path(output).write_bytes(data)
 
 
-def export_profile(path: Path, output: str | None, most_events: int) -> None:
-    """Its traces as GOAL, line by line; of longer ones about the first `most_events` of all ranks together. Raises
-    Failure (2) without a trace.
+def export_profile(path: Path, output: str | None, most_events: int | None) -> None:
+    """Its traces as GOAL, line by line; of longer ones about the first `most_events` (None: MOST_EVENTS) of all ranks
+    together. Raises Failure (2) without a trace.
     """
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.missing import lost_texts
     from netpipe.profiles.trace.calls import calls
-    from netpipe.profiles.trace.chosen import events, first_events
+    from netpipe.profiles.trace.chosen import MOST_EVENTS, events, first_events
     from netpipe.profiles.trace.first_part import PROFILER_NS
     from netpipe.render.export.goal import NoSchedule, schedule
     from netpipe.streams import say
 
     try:
         whole = read(path)
-        made = calls(whole, PROFILER_NS / 2, first_events(whole, most_events))
+        made = calls(whole, PROFILER_NS / 2, first_events(whole, most_events or MOST_EVENTS))
         if output is None:
             sys.stdout.writelines(schedule(made, whole))
         else:

@@ -84,7 +84,7 @@ def unsteady(reading: Reading) -> tuple[tuple[str, ...], dict[str, Quantity]]:
     speeds = sorted(y.multiply_ns for y in yardsticks if y.multiply_ns is not None)
     few = len(speeds) // 20  # at either end, which may have met an interrupt
     if speeds and not alike(least := speeds[few], most := speeds[-1 - few], PROCESSOR_TOLERANCE):
-        said.append(f"a multiplication took {time_text(least)} to {time_text(most)}")
+        said.append(f"the processor took {time_text(least)} to {time_text(most)} for a multiplication")
         evidence["multiplication"] = Quantity(median(speeds), "ns", least, most)
     if "wakeup_ns" in explains:
         wakeups = sorted(y.wakeup_ns for y in yardsticks if y.wakeup_ns is not None)

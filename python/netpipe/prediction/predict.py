@@ -40,6 +40,7 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
+from netpipe.profiles.trace.chosen import MOST_EVENTS
 from netpipe.profiles.trace.first_part import FirstPart, measured_time, replayed
 from netpipe.units import listed
 
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from netpipe.profiles.trace.calls import Calls
     from netpipe.reading import Reading
 
-MOST_EVENTS = 1_000_000  # of all launches together: half a gigabyte, and half a minute for each variant
 DOUBLE = 8  # bytes; of which the reductions of the pattern `collective` are whole numbers
 SMALL = 8  # bytes: of a program that has only collectives, whose roots send
 REDUCTIONS = {"Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"}

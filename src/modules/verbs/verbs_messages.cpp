@@ -346,7 +346,13 @@ np_status start_anew(np_endpoint& endpoint, const np_visit& visit) {
   if (endpoint.set.op != kSend) return start_written(endpoint, visit);
   if (endpoint.set.ahead == 0 || visit.incoming.count == 0) return NP_OK;
   endpoint.ahead_from = only_peer(endpoint, visit);
-  return endpoint.ahead_from != nullptr ? post_ahead(endpoint, *endpoint.ahead_from) : NP_OK;
+  if (endpoint.ahead_from != nullptr) return post_ahead(endpoint, *endpoint.ahead_from);
+  const char* const asked = endpoint.context->options[kAhead].text;  // other than the default: not in force here
+  if ((visit.flags & NP_VISIT_GREETING) != 0 || std::strcmp(asked, kTable[kAhead].default_value) == 0) return NP_OK;
+  return fail(endpoint.context, NP_UNSUPPORTED,
+              "verbs: ahead=%s posts receives for the messages of one other rank, and in this pattern a rank has "
+              "messages with several; choose ahead=0",
+              asked);
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ def measure(
     """
     from netpipe.applications.contact import first_contacts
     from netpipe.prediction import lacking, one_run
-    from netpipe.prediction.predict import MOST_EVENTS, SMALL
+    from netpipe.prediction.predict import SMALL
+    from netpipe.profiles.trace.chosen import MOST_EVENTS
     from netpipe.profiles.trace.first_part import replayed
     from netpipe.reading import Reading
     from netpipe.records import Run

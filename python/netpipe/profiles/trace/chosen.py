@@ -28,6 +28,9 @@ class Rows:
 
 Chosen = Mapping[int, Rows]  # by rank; of one that is not there all are read
 Counts = dict[int, int]  # events, by rank
+# Of all ranks and launches together, that are read unless told otherwise: half a gigabyte, and in a prediction half a
+# minute for each variant.
+MOST_EVENTS = 1_000_000
 
 
 # ----------------------------------------------------------------------------------------------------- the first part

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
+from math import comb
 from typing import Any
 
 from netpipe.reading.curves import MUTE, WIDE, CurvePoint
@@ -26,7 +27,7 @@ from netpipe.units import limits_text, percent_text, rate_text, share_text, size
 
 HISTOGRAM_BYTES = 1_500_000  # of all distributions together, in JSON
 BYTES_A_BUCKET = 14
-MOST_RATIOS = 15_000  # of all pairs of curves and their sizes together: 400 kB
+MOST_RATIOS = 4_000  # of all pairs of curves and their sizes together: they take some two seconds
 FEWEST_BUCKETS = 16
 CURVES, MACHINE = "curves", "machine"  # sections that the scripts draw in their own way
 
@@ -69,12 +70,13 @@ def plots(scope: Scope) -> Plots:
         elif one.section != CURVES:
             sections.setdefault(one.section, []).append((panel, (len(data), panel.title)))
             data.append(panel_data(panel))
+    curves = _curves(scope, members)
     return Plots(
         {
             "palette": {"light": LIGHT, "dark": DARK},
-            "curves": _curves(scope, members),
+            "curves": curves,
             "figures": {name: _figure(view, order) for name, (_, view) in pictures.items()},
-            "ratios": _ratios(members),
+            "ratios": _ratios(members, [curve["group"] for curve in curves]),
             "widths": {"loose": WIDE, "mute": MUTE},
             "hover": [
                 {str(at.size_bytes): _hover(at, member.curve.one_state) for at in member.points()}
@@ -113,17 +115,20 @@ def _curves(scope: Scope, members: Sequence[Member]) -> list[dict[str, Any]]:
     ]
 
 
-def _ratios(members: Sequence[Member]) -> list[list[Any]]:
-    """By turns measured pairs of curves: [places of both, sizes, how many times as long the first takes, low, high].
-    None where there would be too many.
+def _ratios(members: Sequence[Member], groups: Sequence[str]) -> list[list[Any]]:
+    """Of pairs of curves that are drawn over each other and were measured by turns: [places of both, sizes, how many
+    times as long the first takes, low, high]. `groups`: of each member. None where there would be too many.
     """
+    together: dict[tuple[str, int], list[int]] = {}
+    for place, (member, group) in enumerate(zip(members, groups, strict=True)):
+        if not member.state:
+            together.setdefault((group, id(member.reading)), []).append(place)
     most = max((len(member.points()) for member in members), default=0)
-    if most * len(members) * (len(members) - 1) / 2 > MOST_RATIOS:
+    if most * sum(comb(len(places), 2) for places in together.values()) > MOST_RATIOS:
         return []
     found: list[list[Any]] = []
-    for (place, one), (at, two) in combinations(enumerate(members), 2):
-        if one.state or two.state or one.reading is not two.reading:
-            continue
+    for place, at in chain.from_iterable(combinations(places, 2) for places in together.values()):
+        one, two = members[place], members[at]
         times = one.reading.ratios_of((one.variant, one.pattern), (two.variant, two.pattern))
         known = {size: times[size] for size in sorted(times) if times[size].known and times[size].low > 0}
         if known:

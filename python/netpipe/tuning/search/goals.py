@@ -26,7 +26,6 @@ NAMES = (LATENCY, THROUGHPUT, CURVE, f"{COLLECTIVE}=NAME,...", f"{PROFILE}=FILE"
 COLLECTIVE_PATTERN = "collective:what="  # and the operation
 OCTAVES = tuple(1 << power for power in range(24))  # 1 B to 8 MiB
 COLLECTIVE_SIZES = tuple(1 << power for power in range(3, 21, 2))  # 8 B to 512 KiB
-MOST_EVENTS = 1_000_000  # of a profile: half a gigabyte. The first ones, where there are more
 MOST_PROFILED = 10  # sizes of a profile that are measured: those that take most time
 
 Place = tuple[str, int]  # a pattern as it was given, and a size in bytes
@@ -133,7 +132,7 @@ def from_profile(path: Path) -> Goal:
     from netpipe.prediction.costs import OPERATIONS, TO_EACH
     from netpipe.profiles import NotAProfile, read
     from netpipe.profiles.trace.calls import calls
-    from netpipe.profiles.trace.chosen import first_events
+    from netpipe.profiles.trace.chosen import MOST_EVENTS, first_events
 
     try:
         profile = read(path)
