@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* NOLINTBEGIN(modernize-use-using,modernize-use-nullptr): C has neither */
 /* One fact about an open endpoint: a setting as it really is, a choice that the library made. */
 typedef enum np_fact_kind { NP_FACT_TEXT = 0, NP_FACT_INTEGER = 1, NP_FACT_REAL = 2, NP_FACT_BOOL = 3 } np_fact_kind;
 typedef struct np_fact {
@@ -24,7 +25,6 @@ typedef struct np_fact {
 /* Takes one fact; everything in it is copied. */
 typedef void (*np_emit)(void* to, const np_fact* fact);
 
-/* NOLINTBEGIN(modernize-use-nullptr): C has no nullptr */
 static inline void np_emit_text(np_emit emit, void* to, const char* name, const char* text) {
   np_fact fact = {sizeof(np_fact), NP_FACT_TEXT, name, NULL, text, 0, 0};
   emit(to, &fact);
@@ -41,6 +41,6 @@ static inline void np_emit_bool(np_emit emit, void* to, const char* name, int va
   np_fact fact = {sizeof(np_fact), NP_FACT_BOOL, name, NULL, NULL, value != 0, 0};
   emit(to, &fact);
 }
-/* NOLINTEND(modernize-use-nullptr) */
+/* NOLINTEND(modernize-use-using,modernize-use-nullptr) */
 
 #endif
