@@ -272,7 +272,7 @@ def mpi_peers(rounds: int) -> list[Result]:
     # The rates of IMB are 2 or 4 x size / time, netpipe's of two ranks are the same: so is the ratio of the times.
     rings = [
         (f"{pattern}buffers=apart", (word,), size, f"IMB {word.capitalize()}")
-        for pattern, word in (("ring:call=sendrecv,", "sendrecv"), ("exchange:", "exchange"))
+        for pattern, word in (("ring:call=sendrecv,", "sendrecv"), ("exchange:call=recv,", "exchange"))
         for size in (8, 65536, 1 << 20)
     ]
     results = []

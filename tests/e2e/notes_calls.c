@@ -7,7 +7,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-/* Before it measures, the module exchanges something by MPI_Sendrecv with another tag. */
+/* Before it measures, the module exchanges something with another tag. */
 enum { OF_MESSAGES = 1 }; /* TAG_MESSAGE of src/modules/mpi/mpi_endpoint.h */
 
 static void note(int* noted, const char* file) {
@@ -20,6 +20,12 @@ int MPI_Sendrecv(const void* out, int sent, MPI_Datatype of_sent, int to, int se
   static int noted;
   if (send_tag == OF_MESSAGES) note(&noted, NOTED ".MPI_Sendrecv");
   return PMPI_Sendrecv(out, sent, of_sent, to, send_tag, in, received, of_received, from, receive_tag, comm, status);
+}
+
+int MPI_Irecv(void* in, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
+  static int noted;
+  if (tag == OF_MESSAGES) note(&noted, NOTED ".MPI_Irecv");
+  return PMPI_Irecv(in, count, type, from, tag, comm, request);
 }
 
 int MPI_Accumulate(const void* out, int sent, MPI_Datatype of_sent, int to, MPI_Aint place, int count,

@@ -230,6 +230,27 @@ def test_a_sum_that_fetches_is_one_call(
         assert [path.suffix for path in folder.glob("noted.*")] == [f".{call}"]
 
 
+@pytest.mark.parametrize("library", EVERYDAY)
+def test_an_exchange_receives_by_calls(
+    netpipe: Netpipe, with_mpis: Mpis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    (added,) = with_mpis.need(library)
+    assert added.compiler is not None
+    counted = {}
+    for call in ("requests", "recv"):
+        noted = tmp_path / call
+        notes = shim(added.compiler, "notes_calls.c", tmp_path / f"{call}.so", f'-DNOTED="{noted}"')
+        monkeypatch.setenv("LD_PRELOAD", str(notes))
+        pattern = f"exchange:call={call}" if call == "recv" else "exchange"
+        few = ("--sizes", "0,9,65537", "--budget", "0.1", "--verify")
+        done = netpipe(f"mpi@{library}", *patterns(pattern), "--ranks", "3", *few)
+        assert done.code == 0, done.said
+        assert [one["size_bytes"] for one in done.of("point", pattern=pattern)] == [0, 9, 65537]
+        assert all(p["verified_bytes"] > 0 for p in done.of("point") if p["size_bytes"] > 0)
+        counted[call] = noted.with_suffix(".MPI_Irecv").exists()
+    assert counted == {"requests": True, "recv": False}
+
+
 def test_a_ring_without_that_call_is_skipped_with_the_reason(netpipe: Netpipe, with_mpis: Mpis) -> None:
     with_mpis.need("mpich")
     modes = patterns("ring:call=sendrecv", "pingpong")
@@ -241,6 +262,8 @@ def test_a_ring_without_that_call_is_skipped_with_the_reason(netpipe: Netpipe, w
     assert "needs sendrecv, which module shm lacks; call=requests does not" in reasons["shm"]
     assert "op=isend: one call for both directions is MPI_Sendrecv" in reasons["mpi@mpich:op=isend"]
     assert "does not obey waitall=yes" in reasons["mpi@mpich:waitall=yes"]
+    done = netpipe("tcp", *patterns("exchange:call=recv"), "--sizes", "8", "--budget", "0.02")
+    assert "whose blocking receive goes on with sends" in done.of("skipped")[0]["reason"]
 
 
 REDUCTIONS = tuple(

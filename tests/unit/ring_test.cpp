@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pattern `ring`, rank 0 of three, over a layer that answers by itself.
+// The patterns `ring` and `exchange`, rank 0 of three, over a layer that answers by itself.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,9 @@ Layer layer_with_both() {
   Layer layer;
   layer.name = "round";
   layer.send = [](np_endpoint*, int, const void*, size_t) { return NP_OK; };  // of the agreement on a start
-  layer.recv = [](np_endpoint*, int, void*, size_t) { return NP_OK; };
+  layer.recv = [](np_endpoint* e, int peer, void*, size_t size) {
+    return size == bytes ? called(e, named("recv", peer)) : NP_OK;
+  };
   layer.isend = [](np_endpoint* e, int peer, const void*, size_t, size_t, np_request*, size_t) {
     return called(e, named("isend", peer));
   };
@@ -61,7 +63,7 @@ np_status run(Seen& seen, const std::string& text) {
   const Layer layer = layer_with_both();
   std::array<char, bytes> out{}, in{};
   std::array<char, token_bytes> token_out{}, token_in{};
-  std::array<np_request, 2> requests{};
+  std::array<np_request, 4> requests{};
   std::array<std::int64_t, 8> notes{};
   std::uint64_t progress = 0;
   const volatile int abort = 0;
@@ -116,6 +118,44 @@ TEST(Ring, UsesRequestsOnlyWhereItWaitsForThem) {
   const ChosenPattern one = chosen_of("ring:call=sendrecv"), two = chosen_of("ring");
   EXPECT_EQ(groups_of(*one.pattern, one.part(0, 2, 8)), std::uint32_t{NP_USES_MESSAGES});
   EXPECT_EQ(groups_of(*two.pattern, two.part(0, 2, 8)), std::uint32_t{NP_USES_MESSAGES | NP_USES_REQUESTS});
+}
+
+TEST(Exchange, WaitsForAllMessagesByRequests) {
+  Seen seen;
+  EXPECT_EQ(run(seen, "exchange"), NP_OK);
+  EXPECT_EQ(seen.calls, times(5, {"irecv 2", "irecv 1", "isend 1", "isend 2", "wait for 4"}));
+}
+
+TEST(Exchange, ReceivesByCallsWhereItIsAskedTo) {
+  Seen seen;
+  EXPECT_EQ(run(seen, "exchange:call=recv"), NP_OK);
+  EXPECT_EQ(seen.calls, times(5, {"isend 1", "isend 2", "recv 2", "recv 1", "wait for 2"}));
+}
+
+TEST(Exchange, EndsWithTheFirstCallThatFails) {
+  for (const std::size_t at : {1, 2, 4, 5}) {
+    Seen seen;
+    seen.fails_at = at;
+    EXPECT_EQ(run(seen, "exchange:call=recv"), NP_FAILED) << at;
+    EXPECT_EQ(seen.calls.size(), at + 1);
+  }
+}
+
+TEST(Exchange, NeedsALayerWhoseReceiveGoesOnWithSends) {
+  Layer layer = layer_with_both();
+  const ChosenPattern one = chosen_of("exchange:call=recv"), two = chosen_of("exchange");
+  EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer), "");
+  layer.sendrecv = nullptr;
+  EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer),
+            "needs a layer whose blocking receive goes on with sends, as that of one with sendrecv does, which module "
+            "round lacks; call=requests does not");
+  EXPECT_EQ(two.pattern->unfit(two.part(0, 2, 8), layer), "");
+}
+
+TEST(Exchange, KeepsARequestForEachMessageThatItStarts) {
+  const ChosenPattern one = chosen_of("exchange:call=recv"), two = chosen_of("exchange");
+  EXPECT_EQ(one.pattern->requests(one.part(0, 2, 8), 1), 2U);
+  EXPECT_EQ(two.pattern->requests(two.part(0, 2, 8), 1), 4U);
 }
 
 }  // namespace

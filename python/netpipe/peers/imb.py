@@ -14,8 +14,8 @@ COLUMNS = re.compile(r"^\s*#bytes\s+#repetitions\s+(.*)")
 
 PATTERNS = {
     "pingpong": "pingpong:buffers=apart",
-    "sendrecv": "ring",
-    "exchange": "exchange",
+    "sendrecv": "ring:call=sendrecv,buffers=apart",
+    "exchange": "exchange:call=recv,buffers=apart",
     "uniband": "window:in_flight=64,places=one",
     "biband": "window:in_flight=64,places=one,directions=both",
 }
