@@ -218,6 +218,7 @@ def check_killed_rank(layer: Layered, added: Added, tmp_path: Path) -> None:
         said, _ = process.communicate(timeout=90)
     assert process.returncode == 4
     assert "gone" in said
+    assert "its launcher says" in said, "what ended it is not told"
     wait_until(lambda: not ranks_of(added), "ranks were left behind")
 
 
