@@ -247,6 +247,14 @@ def test_the_promised_width_is_reached_by_the_promised_launches(had: int) -> Non
     assert 0.7 <= median(reached) <= 1.15
 
 
+def test_no_run_promises_less_than_half_its_width() -> None:
+    for seed in range(10):
+        said = more_text(wandering(seed, 4))
+        if said is not None:
+            (width,) = re.findall(r"For ±([\d.]+) % it takes about .* --launches 12$", said)
+            assert float(width) / 100 == pytest.approx(typical(wandering(seed, 4)) / 2, rel=0.05)
+
+
 def test_two_launches_promise_nothing() -> None:
     """Their intervals come from stretches of time, in which launches do not differ."""
     assert typical(wandering(1, 2)) > 0.01

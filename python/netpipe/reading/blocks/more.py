@@ -16,7 +16,7 @@ from netpipe.reading.blocks.visits import FEWEST_LAUNCHES
 from netpipe.reading.curves import target_of
 from netpipe.records import Run
 
-MOST_MORE_S = 900.0  # nobody wants to be told what takes longer; half the width is then the offer
+MOST_NARROWER = 2.0  # further than that the launches of a run do not tell how far later ones will lie apart
 LEAST_WORTH = 0.5  # as half a width over its number: what is still wider then is no offer
 
 
@@ -29,8 +29,9 @@ class Offer(NamedTuple):
 
 
 def offer(run: Run, half_widths: Sequence[float]) -> Offer | None:
-    """What narrower intervals would take: they shrink with the square root of the number of launches. Of fewer than
-    three launches nobody knows: how far launches lie apart is not in their intervals. `half_widths`: of the run.
+    """What narrower intervals would take, down to the target or half the width: they shrink with the square root of the
+    number of launches. Of fewer than three launches nobody knows: how far launches lie apart is not in their intervals.
+    `half_widths`: of the run.
     """
     launches = len({point.launch for point in run.points})
     target = target_of(run)
@@ -39,10 +40,9 @@ def offer(run: Run, half_widths: Sequence[float]) -> Offer | None:
     typical = median(half_widths)
     if not target < typical < math.inf:
         return None
-    more = more_launches(launches, typical / target)
-    if more * run.end.seconds / launches > MOST_MORE_S:
-        more, target = 3 * launches, typical / 2
-    return Offer(more, more * run.end.seconds / launches, target) if target <= LEAST_WORTH else None
+    width = max(target, typical / MOST_NARROWER)
+    more = more_launches(launches, typical / width)
+    return Offer(more, more * run.end.seconds / launches, width) if width <= LEAST_WORTH else None
 
 
 def more_launches(launches: int, narrower: float) -> int:
