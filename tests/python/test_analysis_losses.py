@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from synthetic import point
 
+from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.layers import STACK
 from netpipe.reading.losses import Loss
@@ -313,6 +315,27 @@ def test_launches_are_paired_and_their_spread_is_in_the_interval() -> None:
     # The nanoseconds do differ between launches: 500, 1000, 500.
     assert size.added_ns.value == pytest.approx(500)
     assert size.added_ns.high > 1000
+
+
+def test_a_size_that_two_layers_never_had_in_one_block_is_no_loss() -> None:
+    points = [
+        examples.visited(name, size, 1000.0, launch)
+        for name in ("unix", "tcp")
+        for size in (8, 64)
+        for launch in range(4)
+    ]
+    apart = []
+    for one in points:
+        visits = one.visit_times()
+        if (one.variant, one.size_bytes) == ("tcp", 64):
+            visits = msgspec.structs.replace(visits, block=list(range(9, 18)))
+        apart.append(msgspec.structs.replace(one, visits=visits))
+    (whole,) = losses(run([("unix", None, "block"), ("tcp", "unix", "block")], points))
+    (some,) = losses(run([("unix", None, "block"), ("tcp", "unix", "block")], apart))
+    assert whole.sizes.size.tolist() == [8, 64]
+    assert some.sizes.size.tolist() == [8]
+    assert all(one.times.known for one in some.sizes)
+    assert some.other_state_sizes == 0
 
 
 def test_a_size_that_one_launch_compares_is_not_counted_as_left_out() -> None:

@@ -4,7 +4,8 @@
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
 throughput it keeps. The two are compared within each block, where they were measured back to back, so
-that what the machine does to both cancels (blocks/visits.py). Of curves in states only blocks in the state of both
+that what the machine does to both cancels (blocks/visits.py); a size that they never had in one block, because each
+was cut in two there at another time, is left out. Of curves in states only blocks in the state of both
 curves count, so that their ratio is that of the numbers beside it (explained/decision.py); a size without such a block
 is left out and counted. Intervals are for one size at a time: of many sizes without any difference, one in twenty shows
 one by chance.
@@ -275,7 +276,7 @@ def _loss(
     by_blocks: Sized,
 ) -> Loss:
     """By size: `visited_ns` are the times of the layer and of the one below by their visits, and `by_blocks` the ratios
-    that the blocks of both say. Other sizes are of older runs, or not in the state of both.
+    that the blocks of both say. Other sizes are of older runs, were never in one block, or not in the state of both.
     """
     layer, below = of.layer, of.below
     upper, lower = map(records.__getitem__, of.names)
@@ -283,8 +284,8 @@ def _loss(
     other_state = 0
     if of.in_states:
         other_state = len(np.intersect1d(upper.size, lower.size)) - len(by_blocks.size)
-    elif len(by_blocks.size) < len(upper.first):
-        by_points, other_state = _by_points(upper, lower, by_blocks.size)
+    elif len(recorded := np.intersect1d(visited_ns[0].size, visited_ns[1].size)) < len(upper.first):
+        by_points, other_state = _by_points(upper, lower, recorded)
         parts = [by_points] if not len(by_blocks.size) else [*parts, by_points]
     return Loss(
         variant=layer.variant,
