@@ -38,7 +38,7 @@ mpi: build ## MPICH and Open MPI from PyPI and their modules; tries again if an 
 	$(MAKE) build/.mpi
 
 .PHONY: check
-check: setup-test ## what your change could have broken: format, lint, types, unit and module tests; under a minute
+check: setup-test ## what your change could have broken: format, lint, types, unit and module tests; about a minute, more if what everything includes has to be compiled
 	python tools/run_tests.py check
 
 .PHONY: test
@@ -56,7 +56,7 @@ bench: build ## netpipe beside hand-written loops, NPtcp and iperf3, in one run 
 	python bench/compare.py $(BENCH)
 
 .PHONY: tidy
-tidy: setup-deep ## clang-tidy with its analyzer on every C and C++ file that ships; in no tier, because it takes long
+tidy: setup-deep ## clang-tidy with its analyzer on every C and C++ file that ships; test-deep analyzes a part of them with each commit
 	python tools/run_tests.py tidy
 
 .PHONY: format

@@ -54,6 +54,7 @@ DEEP = 'TwoGib|fuzz|GetParam[^"]*"[^"]*,'
 # libraries it is a pointer. Wrappers and tables of calls are macros whose arguments are names and lists of parameters.
 NOT_OVER_MPI = ("cppcoreguidelines-init-variables", "bugprone-multi-level-implicit-pointer-conversion",
                 "misc-misplaced-const", "bugprone-macro-parentheses")  # fmt: skip
+ANALYZED = 16  # in how many parts the files are that clang-tidy analyzes, one with each commit
 # Python tests for test-deep alone: those that are marked so, and those that are not worth their time in the gate.
 SLOW = ROOT / "tests" / "slow.txt"
 SLOW_S = 0.3
@@ -109,13 +110,14 @@ def pytest(*options: str) -> Command:
             "--durations", "15", "--durations-min", "1", "--junitxml={report}", *options, *more)  # fmt: skip
 
 
-def clang_tidy(*left_out: str) -> tuple[Command, ...]:
-    """On every source file below src/, without these checks: on those that CMake builds, and on the others."""
+def clang_tidy(*left_out: str, files: tuple[str, ...] = ("src/",)) -> tuple[Command, ...]:
+    """On these source files, without these checks: on those that CMake builds, and on the others."""
 
     def on(folder: str, *without: str) -> Command:
         checks = ",".join(f"-{check}" for check in without)
         # Only what ships: GoogleTest alone would take longer than all of it.
-        return ("run-clang-tidy.py", "-quiet", "-p", folder, "-j", CORES, f"-checks={checks}", f"{ROOT}/src/")
+        which = (f"{re.escape(str(ROOT / file))}{'' if file.endswith('/') else '$'}" for file in files)
+        return ("run-clang-tidy.py", "-quiet", "-p", folder, "-j", CORES, f"-checks={checks}", *which)
 
     others = "build/library-sources"
     return (
@@ -123,6 +125,12 @@ def clang_tidy(*left_out: str) -> tuple[Command, ...]:
         (sys.executable, "tools/library_sources.py", others),
         on(others, *left_out, *NOT_OVER_MPI),
     )
+
+
+def one_part(of: int) -> tuple[str, ...]:
+    """Of the source files that ship every so manieth: others with each commit (NETPIPE_TESTS_BEGIN)."""
+    files = [name for name in c_sources() if name.startswith("src/") and not name.endswith(".h")]
+    return tuple(files[int(os.environ.get("NETPIPE_TESTS_BEGIN") or 0) % of :: of])
 
 
 def write_slow(reports: list[str]) -> int:
@@ -252,9 +260,10 @@ def deep() -> list[Step]:
     return [
         Step("build", build("build")),
         Step("C++: long tests, several settings, fuzzing", (ctest("build", "-R", DEEP),)),
-        # Following every path through the code takes three times as long as all other checks together, so the
-        # analyzer is in no tier: `make tidy` is run by hand.
+        # Following every path through the code takes three times as long as all other checks together: some files
+        # with each commit, and all of them with `make tidy`.
         Step("clang-tidy without its analyzer", clang_tidy("clang-analyzer-*")),
+        Step(f"clang-tidy's analyzer, a {ANALYZED}th of the files", clang_tidy(files=one_part(ANALYZED))),
         Step("address, undefined: build", sanitized(asan, "address,undefined")),
         Step("address, undefined: C++ tests, fuzzing", (ctest(asan, "-E", SIMULATED),)),
         Step("address, undefined: behaviour", (pytest(*behaviour),), {"NETPIPE_NATIVE": str(ROOT / asan)}),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -295,6 +296,22 @@ def test_the_tests_begin_at_another_file_and_measurements_are_first(
     subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
     ran = [json.loads(line) for line in log.read_text().splitlines()]
     assert "".join(line["test"].partition(".py")[0][-1] for line in ran if "test" in line) == order
+
+
+def test_each_file_is_analyzed_with_one_of_so_many_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = []
+    for commit in range(100, 100 + run_tests.ANALYZED):
+        monkeypatch.setenv("NETPIPE_TESTS_BEGIN", str(commit))
+        parts.append(run_tests.one_part(run_tests.ANALYZED))
+    everything = [name for part in parts for name in part]
+    assert len(everything) == len(set(everything))
+    assert {str(ROOT / name) for name in everything} == {
+        str(path) for path in (ROOT / "src").rglob("*") if path.suffix in {".c", ".cpp"}
+    }
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    (cmake, _, others) = run_tests.clang_tidy(files=parts[0][:1])
+    assert cmake[-1] == others[-1]
+    assert re.fullmatch(cmake[-1], str(ROOT / parts[0][0]))
 
 
 def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:
