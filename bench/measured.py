@@ -117,7 +117,39 @@ def in_turn(
     return mine, theirs
 
 
-MORE = 3  # times the rounds, at most, until an interval lies on one side of its target
+@dataclass(frozen=True)
+class Target:
+    """What the median of a figure has to be, and when its interval shows that."""
+
+    target: str  # as it is printed; "none": the row is only said
+    least: float
+    most: float
+    equal: float = 1  # the figure of two that do not differ
+
+    @property
+    def width(self) -> float:
+        """The interval that tells a met target from a missed one."""
+        if self.target == "none":
+            return math.inf
+        if math.isfinite(self.least) and math.isfinite(self.most):
+            return self.most - self.least
+        return 2 * abs((self.most if math.isfinite(self.most) else self.least) - self.equal)
+
+    def judged(self, middle: float, low: float, high: float) -> tuple[bool, bool]:
+        """Of a median and its interval: is the target met, and is it undecided? Met if the median meets it and the
+        interval is no wider than the target, or wholly within it; undecided if it is not met, and some of the interval
+        meets it.
+        """
+        narrow = high - low <= self.width or self.least <= low <= high <= self.most
+        met = narrow and self.least <= middle <= self.most
+        return met, not met and low <= self.most and high >= self.least
+
+
+NO_LONGER = Target("<= 1.02", -math.inf, 1.02)  # of times
+NO_SLOWER = Target(">= 0.98", 0.98, math.inf)  # of rates
+ONLY_SAID = Target("none", 0, math.inf)
+
+MORE = 3  # times the rounds, at most, until a target is met or missed
 
 
 def until_decided(
@@ -125,10 +157,10 @@ def until_decided(
     ours: Callable[[], float],
     peer: Callable[[], float],
     ratio: Callable[[float, float], float],
-    meets: Callable[[float], bool],
+    target: Target,
 ) -> tuple[list[float], list[float], list[float]]:
-    """Both in turn, and their ratios: as many rounds more, twice at most, as it takes until both ends of the interval
-    of the ratio meet the target, or neither does.
+    """Both in turn, and their ratios: as many rounds more, twice at most, as it takes until the target is met or
+    missed.
     """
     mine: list[float] = []
     theirs: list[float] = []
@@ -138,10 +170,44 @@ def until_decided(
         mine += one
         theirs += other
         ratios = [ratio(a, b) for a, b in zip(mine, theirs, strict=True)]
-        _, low, high = interval(ratios)
-        if meets(low) == meets(high):
+        _, undecided = target.judged(*interval(ratios))
+        if not undecided:
             break
     return mine, theirs, ratios
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a row prints times in ns of a message: as such, or as rates, of which the ratio is compared then."""
+
+    digits: int
+    unit: str
+    of_ns: Callable[[float], float] = float
+    rate: bool = False
+
+
+def beside_a_tool(
+    name: str,
+    what: str,
+    rounds: int,
+    ours: Callable[[], float],
+    peer: Callable[[], float],
+    as_: Shown,
+    wanted: bool = True,
+) -> Result:
+    """netpipe beside a tool that prints one figure at its end. Both measure ns of a message, in turn; not `wanted`:
+    they do not do the same, so the row has no target.
+    """
+    target = ONLY_SAID if not wanted else NO_SLOWER if as_.rate else NO_LONGER
+
+    def ratio(a: float, b: float) -> float:
+        return b / a if as_.rate else a / b
+
+    mine, theirs, ratios = until_decided(rounds, ours, peer, ratio, target)
+    met, undecided = target.judged(*interval(ratios))
+    we, they = (shown([as_.of_ns(ns) for ns in side], as_.digits, as_.unit) for side in (mine, theirs))
+    figure = f"{shown(ratios)}, {len(ratios)} starts"
+    return Result(name, what, we, they, figure, target.target, met, undecided)
 
 
 def through_the_command(*arguments: str) -> list[dict[str, Any]]:

@@ -8,11 +8,10 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from measured import LIMIT_S, WORKER, MissingError, Result, in_turn, interval, peer_program, shown, worker
+from measured import LIMIT_S, WORKER, MissingError, Result, Shown, beside_a_tool, peer_program, worker
 
 
 @dataclass(frozen=True)
@@ -91,20 +90,15 @@ def netpipe(way: Way, size: int) -> float:
     return spent_ns / float(operations)
 
 
-def row(way: Way, size: int, mine: Sequence[float], theirs: Sequence[float]) -> Result:
+def row(way: Way, size: int, trips: int, rounds: int) -> Result:
     text = f"{size} B" if size < 1 << 10 else f"{size >> 10} KiB"
     alike = way.buffers == "apart"
     mine_is = "netpipe" if alike else f"netpipe, buffers={way.buffers}"
     what = f"{text} over {way.provider}, ep={way.ep}: {mine_is} / fi_pingpong"
-    if size < 64 << 10:
-        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-        met = interval(ratios)[0] <= 1.02
-        ours, peer = shown(list(mine), 0, " ns"), shown(list(theirs), 0, " ns")
-        return Result("libfabric", what, ours, peer, shown(ratios), "<= 1.02" if alike else "none", met)
-    ratios = [b / a for a, b in zip(mine, theirs, strict=True)]
-    ours, peer = (shown([size / ns for ns in side], 2, " GB/s") for side in (mine, theirs))
-    target = ">= 0.98" if alike else "none"
-    return Result("libfabric", what, ours, peer, shown(ratios), target, interval(ratios)[0] >= 0.98)
+    rate = Shown(2, " GB/s", lambda ns: size / ns, rate=True)
+    as_ = Shown(0, " ns") if size < 64 << 10 else rate
+    ours, peer = partial(netpipe, way, size), partial(fi_pingpong, way, size, trips)
+    return beside_a_tool("libfabric", what, rounds, ours, peer, as_, wanted=alike)
 
 
 def libfabric(rounds: int) -> list[Result]:
@@ -113,13 +107,7 @@ def libfabric(rounds: int) -> list[Result]:
     modules = {m["name"] for m in json.loads(listed.stdout)["modules"] if m["available"]}
     if "libfabric" not in modules:
         raise MissingError("the module libfabric cannot be used here: netpipe doctor says why")
-    results = []
-    for way in WAYS:
-        for size, trips in way.sizes:
-            ours, peer = partial(netpipe, way, size), partial(fi_pingpong, way, size, trips)
-            mine, theirs = in_turn(rounds, ours, peer)
-            results.append(row(way, size, mine, theirs))
-    return results
+    return [row(way, size, trips, rounds) for way in WAYS for size, trips in way.sizes]
 
 
 COMPARISONS = {"libfabric": libfabric}

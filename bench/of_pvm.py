@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from measured import LIMIT_S, Result, in_turn, interval, peer_program, shown, through_the_command
+from measured import LIMIT_S, Result, Shown, beside_a_tool, peer_program, through_the_command
 
 from netpipe.libraries.daemons import Daemons
 
@@ -83,22 +83,10 @@ def pvm(rounds: int) -> list[Result]:
         for size, text in TEXTS.items():
             peer = nppvm(size, environment)
             peer()  # the first one finds nothing in any cache
-            mine, theirs = in_turn(min(rounds, 9), netpipe_of(size), peer)
-            ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
             latency = size == min(TEXTS)
-            figures = ratios if latency else [1 / ratio for ratio in ratios]
-            low, high = interval(figures)[1:]
-            results.append(
-                Result(
-                    "pvm",
-                    f"{text} over {VARIANT}: netpipe / NPpvm, {'time' if latency else 'rate'}",
-                    shown([one / 1000 for one in mine], 2, " us"),
-                    shown([one / 1000 for one in theirs], 2, " us"),
-                    shown(figures),
-                    "<= 1.02" if latency else ">= 0.98",
-                    low <= 1.02 if latency else high >= 0.98,
-                )
-            )
+            what = f"{text} over {VARIANT}: netpipe / NPpvm, {'time' if latency else 'rate'}"
+            as_ = Shown(2, " us", lambda ns: ns / 1000, rate=not latency)
+            results.append(beside_a_tool("pvm", what, min(rounds, 9), netpipe_of(size), peer, as_))
     finally:
         daemons.close()
     return results

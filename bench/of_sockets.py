@@ -11,11 +11,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measured import LIMIT_S, Result, best_trials_ns, in_turn, interval, peer_program, shown, worker
-from of_udp import latencies, netpipe_ns, number, qperf, rate_row
+from measured import (
+    LIMIT_S,
+    Result,
+    Shown,
+    beside_a_tool,
+    best_trials_ns,
+    in_turn,
+    interval,
+    peer_program,
+    shown,
+    worker,
+)
+from of_udp import latencies, netpipe_ns, number, qperf
 
 from netpipe.reading import Reading
 from netpipe.records import Run
@@ -208,18 +220,24 @@ def tcp_latency(rounds: int) -> list[Result]:
     return latencies("tcp", rounds)
 
 
+def qperf_bw_ns(size: int) -> float:
+    """Time of a message, by the rate of the receiver."""
+    return size * 1e9 / number(qperf("tcp_bw", size), r"bw\s+=\s+([\d.,]+)\s+bytes")
+
+
 def tcp_stream(rounds: int) -> list[Result]:
-    """Messages one behind the other beside qperf tcp_bw, which blocks; its rate is that of its receiver."""
-    results = []
-    for size in (65536, 1 << 20):
-        mine, theirs = in_turn(
+    """Messages one behind the other beside qperf tcp_bw, which blocks."""
+    return [
+        beside_a_tool(
+            "tcp-stream",
+            f"{size >> 10} KiB over TCP, block: netpipe stream / qperf tcp_bw, rate",
             min(rounds, 5),
-            lambda size=size: size / netpipe_ns("tcp", size, "stream"),  # type: ignore[misc]
-            lambda size=size: number(qperf("tcp_bw", size), r"bw\s+=\s+([\d.,]+)\s+bytes") / 1e9,  # type: ignore[misc]
+            partial(netpipe_ns, "tcp", size, "stream"),
+            partial(qperf_bw_ns, size),
+            Shown(2, " GB/s", lambda ns, size=size: size / ns, rate=True),  # type: ignore[misc]
         )
-        what = f"{size >> 10} KiB over TCP, block: netpipe stream / qperf tcp_bw, rate"
-        results.append(rate_row("tcp-stream", what, mine, theirs, 2, " GB/s"))
-    return results
+        for size in (65536, 1 << 20)
+    ]
 
 
 COMPARISONS = {"curve": curve, "peak": peak, "tcp-latency": tcp_latency, "tcp-stream": tcp_stream}

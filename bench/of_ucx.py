@@ -7,14 +7,13 @@ import contextlib
 import os
 import re
 import socket
-import statistics
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from measured import LIMIT_S, Result, interval, peer_program, shown, until_decided, worker
+from measured import LIMIT_S, Result, Shown, beside_a_tool, peer_program, worker
 
 MEASURE_S = 0.4  # each side, each time
 WARM_UP = 200  # round trips or messages
@@ -78,7 +77,9 @@ def wait_until_it_listens(port: int) -> None:
 
 
 def perftest(way: Way, tls: str, size: int, count: int) -> float:
-    """ns per one-way message, median of the latencies or mean of a stream."""
+    """Mean ns per one-way message. Its median is that of single round trips, which a clock of coarse steps (10 ns on
+    AMD) and a skewed distribution keep far from it: 352 and 446 ns at 4 KiB. netpipe times many in a row.
+    """
     program = peer_program("ucx_perftest")
     port = free_port()
     words = ["-p", str(port), "-t", way.test, "-s", str(size), "-n", str(count), "-w", str(WARM_UP), "-f"]
@@ -107,7 +108,7 @@ def perftest(way: Way, tls: str, size: int, count: int) -> float:
         server.wait(10)
     numbers = final_numbers(done.stdout)
     if not way.throughput:
-        return numbers[1] * 1000
+        return numbers[2] * 1000
     return 1e9 / numbers[7]
 
 
@@ -121,7 +122,7 @@ def netpipe(way: Way, tls: str, size: int) -> float:
         f"budget {MEASURE_S}",
     )
     if not way.throughput:
-        return next(float(r["median_ns"]) for r in records if r["type"] == "point")
+        return next(float(r["mean_ns"]) for r in records if r["type"] == "point")
     samples = [r for r in records if r["type"] == "sample" and r["pass"] >= 0 and r["ns"]]
     operations = sum(len(r["ns"]) * r["ops"] for r in samples)
     return float(sum(sum(r["ns"]) for r in samples) / operations)
@@ -131,34 +132,16 @@ def beside(rounds: int, way: Way, tls: str, size: int) -> Result:
     one = netpipe(way, tls, size)
     count = max(100, int(MEASURE_S * 1e9 / one / (1 if way.throughput or way.test == "ucp_get" else 2)))
 
-    def ratio(a: float, b: float) -> float:
-        """A throughput is compared as one: theirs / mine of the times."""
-        return b / a if way.throughput else a / b
-
-    def meets(found: float) -> bool:
-        return found >= 0.98 if way.throughput else found <= 1.02
-
-    mine, theirs, ratios = until_decided(
+    what = f"{way.test} {' '.join(way.more)}".strip()
+    mine_is = f"netpipe ({way.options})" if way.options else "netpipe"
+    return beside_a_tool(
+        "ucx",
+        f"{size} B over {tls}, {what}: {mine_is} / ucx_perftest, {'rate' if way.throughput else 'time'}",
         rounds,
         lambda: netpipe(way, tls, size),
         lambda: perftest(way, tls, size, count),
-        ratio,
-        meets if way.wanted else lambda _: True,
-    )
-    middle, low, high = interval(ratios)
-    target = "none" if not way.wanted else ">= 0.98" if way.throughput else "<= 1.02"
-    digits = 1 if statistics.median(theirs) < 1000 else 0
-    what = f"{way.test} {' '.join(way.more)}".strip()
-    mine_is = f"netpipe ({way.options})" if way.options else "netpipe"
-    return Result(
-        "ucx",
-        f"{size} B over {tls}, {what}: {mine_is} / ucx_perftest, {'rate' if way.throughput else 'time'}",
-        shown(mine, digits, " ns"),
-        shown(theirs, digits, " ns"),
-        f"{shown(ratios)}, {len(ratios)} starts",
-        target,
-        meets(middle),
-        undecided=meets(low) != meets(high),
+        Shown(1 if one < 1000 else 0, " ns", rate=way.throughput),
+        way.wanted,
     )
 
 

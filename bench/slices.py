@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from measured import Result, interval, shown
+from measured import Result, Target, interval, shown
 
 PAIRS = 24  # of slices, of one launch
 MORE = 3  # times as many launches at most as were asked for, where those do not decide
@@ -250,21 +250,12 @@ def difference_ns(one: Sliced) -> float:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Between them the median of the figures meets the target. A row without a target has no limit above."""
+class Bounds(Target):
+    """What the median of the launches' figures has to be."""
 
-    target: str
-    least: float
-    most: float
-    figure: Callable[[Sliced], float] = ratio_of  # of each launch
-    equal: float = 1  # the figure of two that do not differ
+    figure: Callable[[Sliced], float] = ratio_of
     digits: int = 3
     unit: str = ""
-
-    @property
-    def width(self) -> float:
-        """The interval that tells a met target from a missed one."""
-        return self.most - self.least if math.isfinite(self.least) else 2 * (self.most - self.equal)
 
     def figures(self, found: list[Sliced]) -> list[float]:
         return [self.figure(one) for one in found]
@@ -280,7 +271,7 @@ def at_most(ratio: float) -> Bounds:
 
 def at_most_ns(more: float) -> Bounds:
     """Of how many ns netpipe takes longer than its peer."""
-    return Bounds(f"<= {more:g} ns", -math.inf, more, difference_ns, equal=0, digits=1, unit=" ns")
+    return Bounds(f"<= {more:g} ns", -math.inf, more, 0, difference_ns, digits=1, unit=" ns")
 
 
 SAID = Bounds("none", 0, math.inf)
@@ -312,8 +303,7 @@ def too_wide(found: list[Sliced], bounds: Bounds) -> bool:
 def result(name: str, what: str, found: list[Sliced], bounds: Bounds, digits: int = 1) -> Result:
     """Of several launches."""
     figures = bounds.figures(found)
-    middle, low, high = interval(figures)
-    met = bounds.least <= middle <= bounds.most and not too_wide(found, bounds)
+    met, undecided = bounds.judged(*interval(figures))
     return Result(
         name,
         what,
@@ -322,7 +312,7 @@ def result(name: str, what: str, found: list[Sliced], bounds: Bounds, digits: in
         f"{shown(figures, bounds.digits, bounds.unit)}, {len(found)} starts",
         bounds.target,
         met,
-        undecided=not met and low <= bounds.most and high >= bounds.least,
+        undecided,
     )
 
 

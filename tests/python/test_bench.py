@@ -25,7 +25,7 @@ import of_sheet  # noqa: E402
 import of_sockets  # noqa: E402
 import slices  # noqa: E402
 from alone import ALLOWED, alone, congestion  # noqa: E402
-from measured import Result, until_decided  # noqa: E402
+from measured import NO_LONGER, NO_SLOWER, ONLY_SAID, Result, Target, until_decided  # noqa: E402
 
 BATCH = 50  # samples of one batch (bench/mpi/samples.h)
 WARM_UP = 8  # and those before it that collective.c does not count
@@ -405,6 +405,27 @@ def test_programs_are_started_again_until_the_interval_lies_on_one_side(
     theirs: list[float], rounds: int
 ) -> None:
     left = iter(theirs)
-    mine, peer, ratios = until_decided(3, lambda: 1.0, lambda: next(left), truediv, lambda one: one <= 1.02)
+    mine, peer, ratios = until_decided(3, lambda: 1.0, lambda: next(left), truediv, NO_LONGER)
     assert len(mine) == len(peer) == len(ratios) == rounds
     assert ratios == [1 / one for one in theirs[:rounds]]
+
+
+@pytest.mark.parametrize(
+    ("target", "found", "verdict"),
+    [
+        (NO_LONGER, (1.00, 0.98, 1.01), "met"),  # all of it meets
+        (NO_LONGER, (1.01, 0.99, 1.03), "met"),  # and here it is as narrow as the target
+        (NO_LONGER, (0.84, 0.56, 1.11), "undecided"),
+        (NO_LONGER, (1.14, 0.98, 1.34), "undecided"),
+        (NO_LONGER, (1.05, 1.03, 1.90), "missed"),
+        (NO_SLOWER, (1.35, 0.99, 1.80), "met"),
+        (NO_SLOWER, (1.02, 0.85, 1.08), "undecided"),
+        (NO_SLOWER, (0.90, 0.80, 0.97), "missed"),
+        (ONLY_SAID, (3.00, 0.01, 9.00), "met"),
+    ],
+)
+def test_a_wide_interval_meets_and_misses_nothing(
+    target: Target, found: tuple[float, float, float], verdict: str
+) -> None:
+    met, undecided = target.judged(*found)
+    assert ("met" if met else "undecided" if undecided else "missed") == verdict
