@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to a machine in the middle of a run: it is suspended, its processes are stopped, a processor is taken
-away. What was measured before is kept, and nothing becomes a number in silence.
+away, its clock is read from elsewhere. What was measured before is kept, and nothing becomes a number in silence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from typing import Any
 
 import pytest
 from conftest import Starter, parse, wait_for_samples
+from guests import IN_GUEST
 from machines import wait_until
+
+from netpipe.reading.machine.clock_changes import SMALLEST_FACTOR, clock_changes
+from netpipe.records import Run
 
 HERE = Path(__file__).parent
 CGROUPS = Path("/sys/fs/cgroup")
@@ -264,3 +268,43 @@ def test_the_next_launch_is_placed_anew(tmp_path: Path) -> None:
     assert {launch for launch, stop in stops if stop == "error"} == {0}
     assert {launch for launch, _ in stops} == {0, 1}
     assert "rank 1 was placed on processor" in " ".join(shown.split())
+
+
+# ----------------------------------------------------------------------------------------------------- another clock
+
+
+CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
+
+
+# As when the kernel finds its clock source unstable. Here it is told to take another one, which is a machine's own.
+@pytest.mark.skipif(
+    not IN_GUEST, reason="it changes the clock of the machine: it needs the guest of tests/guest"
+)
+def test_samples_are_longer_once_the_clock_takes_longer_to_read(started: Starter) -> None:
+    source = CLOCK / "current_clocksource"
+    before = source.read_text().strip()
+    after = next(one for one in (CLOCK / "available_clocksource").read_text().split() if one != before)
+    process, path = started("variant shm", "schedule list", "sizes 8", "budget 300", "target 0.001%")
+
+    def later() -> list[dict[str, Any]]:
+        """Samples behind the first yardstick that found the other source. The first two of them find the length."""
+        records = parse(path.read_text().rpartition("\n")[0])
+        found = next((n for n, one in enumerate(records) if one.get("clock_source") == after), len(records))
+        return of(records[found:], "sample")[2:]
+
+    wait_for_samples(path, 10)
+    try:
+        source.write_text(after)
+        wait_until(lambda: len(later()) >= 5, "nothing was measured with the other source", 120)
+    finally:
+        source.write_text(before)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    change, *_ = clock_changes(Run.read(path))
+    assert (change.before, change.after) == (before, after)
+    assert change.cost_before_ns is not None
+    assert change.cost_ns is not None
+    assert change.cost_ns > 3 * change.cost_before_ns, "no change that a sample has to follow"
+    early = of(parse(path.read_text()), "sample")[2:8]
+    assert max(ns for one in early for ns in one["ns"]) < min(ns for one in later() for ns in one["ns"])
+    assert all(ns >= SMALLEST_FACTOR * change.cost_ns for one in later() for ns in one["ns"])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs devices or a kernel that this machine may lack, in one emulated guest that has them (tests/guest): verbs
-over soft-RoCE, SCTP, TLS by the kernel. One guest for all of it, because Python alone takes half a minute to start in
-it. And the guest itself: that it ends with who booted it, and says why it does not boot.
+over soft-RoCE, SCTP, TLS by the kernel, a clock source that may be changed. One guest for all of it, because Python
+alone takes half a minute to start in it. And the guest itself: that it ends with who booted it, and says why it does
+not boot.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ PARTS = (
     Part("test_conformance", "sctp", f"sctp and ({CONFORMS} or 8_mib)", 14),
     Part("test_many_ranks", "verbs", "many_pairs and verbs", 3),
     Part("test_many_ranks", "sctp", "many_pairs and sctp", 1),
+    Part("test_changed_machine", "shm", "clock_takes_longer", 1),
 )
 LACKS = ("no RDMA device", "not built", "no SCTP", "this kernel has no TLS")
 

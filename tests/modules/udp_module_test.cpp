@@ -194,21 +194,23 @@ std::string overrun_in_flight(Rank& rank, size_t bytes, bool by_test) {
       if (const np_status s = rank.irecv(data[i], requests[i]); s != NP_OK) return failed(rank, "irecv", s);
     }
     int whole = 0, lost = 0;
-    for (size_t i = 0; i + kTogether < kMessages; ++i) {
-      const np_status s = finish(rank, requests[i], by_test);
+    const auto received = [&](size_t i, np_status s) -> std::string {
       if (s != NP_OK && s != NP_LOST) return failed(rank, "receiving", s);
       ++(s == NP_OK ? whole : lost);
-      if (s != NP_OK) continue;
-      const std::string wrong = expect_same(data[i], pattern(bytes, i), "message " + std::to_string(i));
-      if (!wrong.empty()) return wrong;
+      return s == NP_LOST ? "" : expect_same(data[i], pattern(bytes, i), "message " + std::to_string(i));
+    };
+    for (size_t i = 0; i + kTogether < kMessages; ++i) {
+      if (std::string wrong = received(i, finish(rank, requests[i], by_test)); !wrong.empty()) return wrong;
     }
-    // The buffer was full long before the last of them.
+    // The buffer was full long before them. Some arrive all the same where a busy kernel hands them over late, so each
+    // is asked for again.
     np_request* const rest = &requests[kMessages - kTogether];
     const np_status together = rank.module->wait(rank.endpoint, rest, kTogether);
     if (together != NP_LOST) return failed(rank, "waiting for the last", together);
-    if (const np_status again = rank.wait(rest[kTogether - 1]); again != NP_LOST) return failed(rank, "again", again);
+    for (size_t i = kMessages - kTogether; i < kMessages; ++i) {
+      if (std::string wrong = received(i, rank.wait(requests[i])); !wrong.empty()) return wrong;
+    }
     if (whole == 0 || lost == 0) return std::to_string(whole) + " arrived and " + std::to_string(lost) + " were lost";
-    lost += static_cast<int>(kTogether);
     if (rank.counted()["messages_lost"] != std::to_string(lost)) {
       return "messages_lost is " + rank.counted()["messages_lost"] + " and not " + std::to_string(lost);
     }
