@@ -67,7 +67,7 @@ def words(accelerator: str, kernel: Path, initrd: Path, share: Path, memory: str
         *("-smp", "2", "-m", memory, "-nodefaults", "-no-reboot", "-display", "none"),
         *("-kernel", str(kernel), "-initrd", str(initrd)),
         # no_timer_check: where the host is busy, an emulated timer is too late for the kernel's trial of it.
-        *("-append", "console=ttyS0 panic=-1 quiet rdinit=/init mitigations=off no_timer_check"),
+        *("-append", "console=ttyS0 panic=-1 quiet rdinit=/init mitigations=off no_timer_check tsc=reliable"),
         *("-serial", f"file:{share / 'console'}"),
         *("-netdev", "hubport,id=net,hubid=0", "-device", "virtio-net-pci,netdev=net"),
         *files,
