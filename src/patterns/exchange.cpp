@@ -54,8 +54,8 @@ np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_
 
 std::string unfit(const Part& part, const Layer& m) {
   if (!receives_by_calls(part) || m.sendrecv != nullptr) return {};
-  return "needs a layer whose blocking receive goes on with sends, as that of one with sendrecv does, which module " +
-         std::string(m.name) + " lacks; call=requests does not";
+  return "needs sendrecv, which module " + std::string(m.name) +
+         " lacks, so that its recv may not go on with sends; call=requests does not";
 }
 
 constexpr Pattern with_options() {

@@ -506,13 +506,13 @@ def test_nothing_is_written_over_a_message_that_a_stopped_rank_has_not_read(
     process, path = started(
         f"variant verbs:qp=uc,op={op},patience_us=2000000",
         f"pattern {pattern}",
-        *("schedule list", "sizes 8", "verify yes", "budget 6", "timeout 20"),
+        *("schedule list", "sizes 8", "verify yes", "budget 10", "timeout 20"),
     )
     wait_for_samples(path)
     rank = ranks_of(process.pid)[-1]
-    for _ in range(4):
+    for _ in range(8):  # some of them between two visits, where nothing is on its way
         os.kill(rank, signal.SIGSTOP)
-        time.sleep(0.5)
+        time.sleep(0.8)
         os.kill(rank, signal.SIGCONT)
         time.sleep(0.2)
     assert process.wait(60) == 0, path.read_text()[-2000:]

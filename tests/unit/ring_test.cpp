@@ -146,9 +146,9 @@ TEST(Exchange, NeedsALayerWhoseReceiveGoesOnWithSends) {
   const ChosenPattern one = chosen_of("exchange:call=recv"), two = chosen_of("exchange");
   EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer), "");
   layer.sendrecv = nullptr;
-  EXPECT_EQ(one.pattern->unfit(one.part(0, 2, 8), layer),
-            "needs a layer whose blocking receive goes on with sends, as that of one with sendrecv does, which module "
-            "round lacks; call=requests does not");
+  EXPECT_EQ(
+      one.pattern->unfit(one.part(0, 2, 8), layer),
+      "needs sendrecv, which module round lacks, so that its recv may not go on with sends; call=requests does not");
   EXPECT_EQ(two.pattern->unfit(two.part(0, 2, 8), layer), "");
 }
 
