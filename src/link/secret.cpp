@@ -40,11 +40,12 @@ Result<std::string> read_token_file(const std::string& file) {
   std::size_t filled = 0;
   while (filled < text.size()) {
     const ssize_t got = ::read(descriptor.get(), text.data() + filled, text.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
+    const int error = got < 0 ? errno : 0;
+    if (error == EINTR) continue;
     pollfd waiting{descriptor.get(), POLLIN, 0};
     const auto left_ms = static_cast<int>(std::max<std::int64_t>(deadline_ns - now_ns(), 0) / 1'000'000);
-    if (got < 0 && errno == EAGAIN && ::poll(&waiting, 1, left_ms) > 0) continue;
-    if (got < 0) return usage("the token file " + file + " cannot be read: " + std::strerror(errno));
+    if (error == EAGAIN && ::poll(&waiting, 1, left_ms) > 0) continue;
+    if (error != 0) return usage("the token file " + file + " cannot be read: " + std::strerror(error));
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }

@@ -108,6 +108,7 @@ np_status make_socket(const np_context* context, Place& at, int64_t index, bool 
 }
 
 np_status bind_socket(const np_context* context, const Fd& fd, Place& at) {
+  // NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): there is a socket, unless fail() returned NP_OK
   if (::bind(fd.get(), at.name(), at.bytes) != 0) {
     const int error = errno;
     return fail(context, error == EADDRINUSE || error == EACCES || error == EADDRNOTAVAIL ? NP_UNAVAILABLE : NP_FAILED,

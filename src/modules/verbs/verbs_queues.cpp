@@ -316,6 +316,7 @@ np_status read_back(np_endpoint& endpoint, ibv_qp_attr& attributes) {
   for (const Peer& peer : endpoint.peers) {
     if (queue == nullptr && !peer.queues.empty()) queue = peer.queues.front();
   }
+  if (queue == nullptr) return fail(endpoint.context, NP_FAILED, "verbs: no queue pair was made that could be asked");
   ibv_qp_init_attr made{};
   const int mask = IBV_QP_STATE | IBV_QP_CAP | (endpoint.set.type == kUd ? 0 : IBV_QP_PATH_MTU);
   const int error = ibv_query_qp(queue->pair.get(), &attributes, mask, &made);
