@@ -56,7 +56,7 @@ bench: build ## netpipe beside hand-written loops, NPtcp and iperf3, in one run 
 	python bench/compare.py $(BENCH)
 
 .PHONY: tidy
-tidy: setup-deep ## clang-tidy with its analyzer on every C and C++ file that ships; test-deep analyzes a part of them with each commit
+tidy: setup-deep ## clang-tidy with its analyzer on every C and C++ file that ships; test-deep analyzes a sixteenth of them
 	python tools/run_tests.py tidy
 
 .PHONY: format

@@ -261,9 +261,10 @@ def deep() -> list[Step]:
         Step("build", build("build")),
         Step("C++: long tests, several settings, fuzzing", (ctest("build", "-R", DEEP),)),
         # Following every path through the code takes three times as long as all other checks together: some files
-        # with each commit, and all of them with `make tidy`.
+        # with each commit, and all of them with `make tidy`. Of what is compiled over MPI it takes for possible what
+        # cannot be (a block of 0 bytes, a negative count), so that is left to `make tidy`.
         Step("clang-tidy without its analyzer", clang_tidy("clang-analyzer-*")),
-        Step(f"clang-tidy's analyzer, a {ANALYZED}th of the files", clang_tidy(files=one_part(ANALYZED))),
+        Step(f"clang-tidy's analyzer, a {ANALYZED}th of the files", clang_tidy(files=one_part(ANALYZED))[:1]),
         Step("address, undefined: build", sanitized(asan, "address,undefined")),
         Step("address, undefined: C++ tests, fuzzing", (ctest(asan, "-E", SIMULATED),)),
         Step("address, undefined: behaviour", (pytest(*behaviour),), {"NETPIPE_NATIVE": str(ROOT / asan)}),
