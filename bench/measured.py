@@ -192,20 +192,22 @@ def beside_a_tool(
     rounds: int,
     ours: Callable[[], float],
     peer: Callable[[], float],
-    as_: Shown,
+    printed: Shown,
     wanted: bool = True,
 ) -> Result:
     """netpipe beside a tool that prints one figure at its end. Both measure ns of a message, in turn; not `wanted`:
     they do not do the same, so the row has no target.
     """
-    target = ONLY_SAID if not wanted else NO_SLOWER if as_.rate else NO_LONGER
+    target = ONLY_SAID if not wanted else NO_SLOWER if printed.rate else NO_LONGER
 
     def ratio(a: float, b: float) -> float:
-        return b / a if as_.rate else a / b
+        return b / a if printed.rate else a / b
 
     mine, theirs, ratios = until_decided(rounds, ours, peer, ratio, target)
     met, undecided = target.judged(*interval(ratios))
-    we, they = (shown([as_.of_ns(ns) for ns in side], as_.digits, as_.unit) for side in (mine, theirs))
+    we, they = (
+        shown([printed.of_ns(ns) for ns in side], printed.digits, printed.unit) for side in (mine, theirs)
+    )
     figure = f"{shown(ratios)}, {len(ratios)} starts"
     return Result(name, what, we, they, figure, target.target, met, undecided)
 

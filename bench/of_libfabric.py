@@ -96,9 +96,9 @@ def row(way: Way, size: int, trips: int, rounds: int) -> Result:
     mine_is = "netpipe" if alike else f"netpipe, buffers={way.buffers}"
     what = f"{text} over {way.provider}, ep={way.ep}: {mine_is} / fi_pingpong"
     rate = Shown(2, " GB/s", lambda ns: size / ns, rate=True)
-    as_ = Shown(0, " ns") if size < 64 << 10 else rate
+    printed = Shown(0, " ns") if size < 64 << 10 else rate
     ours, peer = partial(netpipe, way, size), partial(fi_pingpong, way, size, trips)
-    return beside_a_tool("libfabric", what, rounds, ours, peer, as_, wanted=alike)
+    return beside_a_tool("libfabric", what, rounds, ours, peer, printed, wanted=alike)
 
 
 def libfabric(rounds: int) -> list[Result]:

@@ -85,8 +85,8 @@ def pvm(rounds: int) -> list[Result]:
             peer()  # the first one finds nothing in any cache
             latency = size == min(TEXTS)
             what = f"{text} over {VARIANT}: netpipe / NPpvm, {'time' if latency else 'rate'}"
-            as_ = Shown(2, " us", lambda ns: ns / 1000, rate=not latency)
-            results.append(beside_a_tool("pvm", what, min(rounds, 9), netpipe_of(size), peer, as_))
+            printed = Shown(2, " us", lambda ns: ns / 1000, rate=not latency)
+            results.append(beside_a_tool("pvm", what, min(rounds, 9), netpipe_of(size), peer, printed))
     finally:
         daemons.close()
     return results

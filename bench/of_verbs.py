@@ -125,9 +125,9 @@ def row(of: Device, way: Way, size: int, times: int, rounds: int) -> Result:
     options = " ".join(way.options)
     what = f"{text}, verbs:{way.variant.removeprefix(',')} {way.pattern} / {way.peer} {options}, {of.name}"
     rate = Shown(1, " MB/s", lambda ns: size / ns * 1000, rate=True)
-    as_ = rate if way.rate else Shown(0, " ns")
+    printed = rate if way.rate else Shown(0, " ns")
     ours, peer = partial(netpipe, of, way, size), partial(perftest, of, way, size, times)
-    return beside_a_tool("verbs", what, rounds, ours, peer, as_)
+    return beside_a_tool("verbs", what, rounds, ours, peer, printed)
 
 
 def verbs(rounds: int) -> list[Result]:

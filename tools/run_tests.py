@@ -128,7 +128,7 @@ def clang_tidy(*left_out: str, files: tuple[str, ...] = ("src/",)) -> tuple[Comm
 
 
 def one_part(of: int) -> tuple[str, ...]:
-    """Of the source files that ship every so manieth: others with each commit (NETPIPE_TESTS_BEGIN)."""
+    """One in `of` of the source files that ship, and other ones with the next commit (NETPIPE_TESTS_BEGIN)."""
     files = [name for name in c_sources() if name.startswith("src/") and not name.endswith(".h")]
     return tuple(files[int(os.environ.get("NETPIPE_TESTS_BEGIN") or 0) % of :: of])
 

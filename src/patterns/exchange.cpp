@@ -40,22 +40,15 @@ np_status receive_by_calls(Stage& s, const neighbours::Neighbours& with, Slots& 
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
   if (!receives_by_calls(s)) return neighbours::run<both>(s, samples, rounds, to);
   const neighbours::Neighbours with = both(s);
-  return together::run(s, samples, rounds, to, together::notes, true, [&](std::uint64_t times) {
-    Slots outgoing = s.outgoing, incoming = s.incoming;  // in registers
-    np_status status = NP_OK;
-    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-      status = receive_by_calls(s, with, outgoing, incoming);
-    }
-    s.outgoing = outgoing;
-    s.incoming = incoming;
-    return status;
+  return neighbours::run_each(s, samples, rounds, to, [&](Slots& outgoing, Slots& incoming) {
+    return receive_by_calls(s, with, outgoing, incoming);
   });
 }
 
 std::string unfit(const Part& part, const Layer& m) {
   if (!receives_by_calls(part) || m.sendrecv != nullptr) return {};
   return "needs sendrecv, which module " + std::string(m.name) +
-         " lacks, so that its recv may not go on with sends; call=requests does not";
+         " lacks: its recv may not go on with sends that were started; call=requests does not need it";
 }
 
 constexpr Pattern with_options() {

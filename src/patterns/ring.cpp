@@ -25,15 +25,8 @@ neighbours::Neighbours left_and_right(const Part& part) {
 np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
   if (!in_one_call(s)) return neighbours::run<left_and_right>(s, samples, rounds, to);
   const neighbours::Neighbours with = left_and_right(s);
-  return together::run(s, samples, rounds, to, together::notes, true, [&](std::uint64_t times) {
-    Slots outgoing = s.outgoing, incoming = s.incoming;  // in registers
-    np_status status = NP_OK;
-    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-      status = s.module.sendrecv(s.endpoint, with.to[0], outgoing.take(), with.from[0], incoming.take(), s.size_bytes);
-    }
-    s.outgoing = outgoing;
-    s.incoming = incoming;
-    return status;
+  return neighbours::run_each(s, samples, rounds, to, [&](Slots& outgoing, Slots& incoming) {
+    return s.module.sendrecv(s.endpoint, with.to[0], outgoing.take(), with.from[0], incoming.take(), s.size_bytes);
   });
 }
 

@@ -148,7 +148,8 @@ TEST(Exchange, NeedsALayerWhoseReceiveGoesOnWithSends) {
   layer.sendrecv = nullptr;
   EXPECT_EQ(
       one.pattern->unfit(one.part(0, 2, 8), layer),
-      "needs sendrecv, which module round lacks, so that its recv may not go on with sends; call=requests does not");
+      "needs sendrecv, which module round lacks: its recv may not go on with sends that were started; call=requests "
+      "does not need it");
   EXPECT_EQ(two.pattern->unfit(two.part(0, 2, 8), layer), "");
 }
 

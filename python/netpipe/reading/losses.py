@@ -4,8 +4,8 @@
 Every module names the module below it. If a run has both under the same pattern, their curves are compared at every
 size that both have: how many times longer the upper one takes, how many nanoseconds it adds, how much of the
 throughput it keeps. The two are compared within each block, where they were measured back to back, so
-that what the machine does to both cancels (blocks/visits.py); a size that they never had in one block, because each
-was cut in two there at another time, is left out. Of curves in states only blocks in the state of both
+that what the machine does to both cancels (blocks/visits.py); a size that was added to each of them at another time,
+so that no block has both, is left out. Of curves in states only blocks in the state of both
 curves count, so that their ratio is that of the numbers beside it (explained/decision.py); a size without such a block
 is left out and counted. Intervals are for one size at a time: of many sizes without any difference, one in twenty shows
 one by chance.

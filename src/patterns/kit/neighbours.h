@@ -131,18 +131,24 @@ inline np_status swap_once(const Layer& m, np_endpoint* endpoint, const Neighbou
   return status == NP_OK ? m.wait(endpoint, requests, 2 * with.count) : status;
 }
 
-template <Find find>
-np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
-  const Neighbours with = find(s);
+// All rounds; `once` is what a rank does in one of them, with the next places of what it sends and receives.
+template <typename Once>
+np_status run_each(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to, Once once) {
   return together::run(s, samples, rounds, to, together::notes, true, [&](std::uint64_t times) {
     Slots outgoing = s.outgoing, incoming = s.incoming;  // in registers
     np_status status = NP_OK;
-    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) {
-      status = swap_once(s.module, s.endpoint, with, outgoing, incoming, s.size_bytes, s.requests);
-    }
+    for (std::uint64_t i = 0; i < times && status == NP_OK; ++i) status = once(outgoing, incoming);
     s.outgoing = outgoing;
     s.incoming = incoming;
     return status;
+  });
+}
+
+template <Find find>
+np_status run(Stage& s, std::uint64_t samples, std::uint64_t rounds, std::int64_t* to) {
+  const Neighbours with = find(s);
+  return run_each(s, samples, rounds, to, [&](Slots& outgoing, Slots& incoming) {
+    return swap_once(s.module, s.endpoint, with, outgoing, incoming, s.size_bytes, s.requests);
   });
 }
 
