@@ -118,9 +118,10 @@ Outcome DescribedModule::take_option(std::vector<std::string> fields) {
   option.choices = fields[5].empty() ? nullptr : keep(fields[5]);
   option.unit = keep(fields[6]);
   const std::optional<np_tunable> tunable = tunable_named(fields[7]);
-  if (!tunable)
+  if (!tunable) {
     return usage("option '" + fields[0] + "' is tunable '" + fields[7] +
                  "'; the words are no, yes, waiting and calling");
+  }
   option.tunable = *tunable;
   option.help = keep(fields[8]);
   const std::optional<std::uint32_t> bits = group_bits(fields[9]);
