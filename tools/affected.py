@@ -309,6 +309,7 @@ class Affected:
     layers: tuple[str, ...] = ()  # that are compiled, where a library's compiler does, and measured
     patterns: tuple[str, ...] = ()  # that are measured
     kernels: tuple[str, ...] = ()  # of applications, that are compiled and verified
+    sources: tuple[str, ...] = ()  # in src/, for clang-tidy
     python: tuple[str, ...] = ()
     end_to_end: tuple[str, ...] = ()  # and installations
     changed_tests: tuple[str, ...] = ()  # test files that were themselves changed
@@ -346,6 +347,7 @@ def _affected(changed: list[str] | None) -> Affected:
         layers=tuple(sorted(layers)),
         patterns=sources_in("patterns", ".cpp", {*changed, *including, *(cpp_edges() if beneath else ())}),
         kernels=sources_in("apps", ".c", {*changed, *including}),
+        sources=sources_of(changed),
         python=tuple(one for one in of_python(changed) if one not in own),
         end_to_end=tuple(one for one in of_end_to_end(changed) if one not in own),
         changed_tests=tuple(sorted(own)),
@@ -356,6 +358,17 @@ def sources_in(folder: str, suffix: str, paths: Iterable[str]) -> tuple[str, ...
     """The names of those of these files that lie in this folder of src/, one for each pattern or kernel."""
     there = (part(path, "src", folder) for path in paths if (ROOT / path).is_file())
     return tuple(sorted({name.removesuffix(suffix) for name in there if name.endswith(suffix)}))
+
+
+def sources_of(changed: Iterable[str]) -> tuple[str, ...]:
+    """These files of src/, and of each header one file that includes it: clang-tidy reads a header where it is used."""
+    found = set()
+    for path in changed:
+        if not path.startswith(("include/", "src/")) or not (ROOT / path).is_file():
+            continue
+        using = [path] if path.endswith((".c", ".cpp")) else sorted(includers([path]))
+        found |= set([one for one in using if one.startswith("src/") and not one.endswith(".h")][:1])
+    return tuple(sorted(found))
 
 
 def is_test(path: str) -> bool:

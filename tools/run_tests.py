@@ -21,6 +21,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,9 @@ def static() -> list[Step]:
 
 def check(what: Affected) -> list[Step]:
     steps = [*static(), Step("build", build("build"))]
+    if what.sources and shutil.which("run-clang-tidy.py"):  # set up for test-deep, which runs it on all files
+        tidied = clang_tidy("clang-analyzer-*", files=what.sources)
+        steps.append(Step("clang-tidy without its analyzer", tidied))
     if what.native:
         steps.append(Step("C++: unit tests", (ctest("build", "-L", "unit", at_once=TWICE),)))
     if what.modules or what.suites:

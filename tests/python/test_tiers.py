@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import run_tests  # noqa: E402  (the folder has to be on the path first)
+import affected  # noqa: E402  (the folder has to be on the path first)
+import run_tests  # noqa: E402
 
 
 def pytest_in(folder: Path, *options: str) -> str:
@@ -312,6 +313,25 @@ def test_each_file_is_analyzed_with_one_of_so_many_commits(monkeypatch: pytest.M
     (step,) = [one for one in run_tests.deep() if "analyzer, " in one.name]
     ((*_, last),) = step.commands
     assert re.fullmatch(last, str(ROOT / parts[-1][-1]))
+
+
+def test_a_check_has_clang_tidy_for_changed_sources_and_for_a_user_of_changed_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, header = "src/catalog/description.cpp", "src/catalog/description.h"
+    assert affected.sources_of([source, "src/no/such.cpp", "tests/unit/plan_test.cpp"]) == (source,)
+    (user,) = affected.sources_of([header])
+    assert user.endswith(".cpp")
+    assert header in affected.cpp_parts()[user]
+
+    def tidied() -> list[str]:
+        steps = run_tests.check(affected.Affected(sources=(source,)))
+        return [word for step in steps if "tidy" in step.name for word in step.commands[0]]
+
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    assert re.fullmatch(tidied()[-1], str(ROOT / source))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert not tidied()
 
 
 def test_a_tier_that_is_told_to_end_takes_its_tests_along(tmp_path: Path) -> None:

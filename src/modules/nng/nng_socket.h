@@ -70,6 +70,9 @@ class Door {
   void note(nng_pipe pipe, nng_pipe_ev what) {
     const int id = nng_pipe_id(pipe), only = only_.load();
     if (what == NNG_PIPE_EV_ADD_PRE) {
+      // Not later: libnng 1.5.2 waits for ever for a pipe that was closed while a message was being read from it, and
+      // a stranger's first one comes at once. One that is closed here reads none.
+      if (only >= 0 && only != id) nng_pipe_close(pipe);
       if (only >= 0 || !for_one_) return;
       for (const Guest& guest : guests()) {
         if (queued::now_ns() - guest.since_ns > kSilentNs) nng_pipe_close(guest.pipe);
@@ -79,8 +82,7 @@ class Door {
     const std::lock_guard guard(lock_);
     if (what == NNG_PIPE_EV_ADD_POST) {
       guests_.push_back({pipe, queued::now_ns()});
-      // Not before: libnng 1.5.2 may wait for ever for a pipe that was closed before it began.
-      if (const int stays = only_.load(); stays >= 0 && stays != id) nng_pipe_close(pipe);
+      if (const int stays = only_.load(); stays >= 0 && stays != id) nng_pipe_close(pipe);  // shut meanwhile
       return;
     }
     std::erase_if(guests_, [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == id; });
