@@ -7,10 +7,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "kit/services/queued.h"
@@ -20,61 +24,47 @@ namespace netpipe::nng {
 
 using fd_io::fail;
 
-// A socket and who has come in: threads of the library tell. Until it is shut, everybody may; then one stays, and when
-// that one goes the peer is lost. Where there is room for one at a time (pair), whoever has been silent for a while
-// makes way for the next: a stranger that says nothing and comes again would keep the peer out for seconds.
-class Door {
+// Who has come in at a socket: threads of the library tell.
+class Guests {
  public:
-  Door(nng_socket opened, bool for_one) : socket(opened), for_one_(for_one) {
-    nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, told, this);
-    nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, told, this);
-    nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, told, this);
-  }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  ~Door() { nng_close(socket); }
-
   struct Guest {
     nng_pipe pipe;
     int64_t since_ns;
   };
 
+  explicit Guests(bool for_one) : for_one_(for_one) {}
+
   // A copy: guests come and go.
-  std::vector<Guest> guests() {
+  std::vector<Guest> all() {
     const std::lock_guard guard(lock_);
     return guests_;
   }
-  // Only this one stays. False: it has gone already, and the door is open as before.
-  bool shut(nng_pipe pipe) {
+  // Only this one stays. False: it has gone already, and everybody may come as before.
+  bool keep(nng_pipe pipe) {
     only_.store(nng_pipe_id(pipe));
     const auto is_it = [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == nng_pipe_id(pipe); };
-    for (const Guest& guest : guests()) {
+    for (const Guest& guest : all()) {
       if (!is_it(guest)) nng_pipe_close(guest.pipe);
     }
-    const std::vector<Guest> left = guests();
+    const std::vector<Guest> left = all();
     if (std::any_of(left.begin(), left.end(), is_it)) return true;
     only_.store(-1);
     lost_.store(false);
     return false;
   }
   [[nodiscard]] bool lost() const { return lost_.load(std::memory_order_relaxed); }
-  // Whether a message is from the one that stays. A stranger is in for a moment before it is turned out.
-  [[nodiscard]] bool is_from_peer(nng_msg* message) const {
-    return nng_pipe_id(nng_msg_get_pipe(message)) == only_.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] bool keeps(nng_pipe pipe) const { return nng_pipe_id(pipe) == only_.load(std::memory_order_relaxed); }
 
-  const nng_socket socket;
+  static void told(nng_pipe pipe, nng_pipe_ev what, void* guests) { static_cast<Guests*>(guests)->note(pipe, what); }
 
  private:
-  static void told(nng_pipe pipe, nng_pipe_ev what, void* door) { static_cast<Door*>(door)->note(pipe, what); }
   void note(nng_pipe pipe, nng_pipe_ev what) {
     const int id = nng_pipe_id(pipe), only = only_.load();
     if (what == NNG_PIPE_EV_ADD_PRE) {
-      // Not later: libnng 1.5.2 waits for ever for a pipe that was closed while a message was being read from it, and
-      // a stranger's first one comes at once. One that is closed here reads none.
+      // Not later: see ~Door. A stranger's first message comes at once, and one that is closed here reads none.
       if (only >= 0 && only != id) nng_pipe_close(pipe);
       if (only >= 0 || !for_one_) return;
-      for (const Guest& guest : guests()) {
+      for (const Guest& guest : all()) {
         if (queued::now_ns() - guest.since_ns > kSilentNs) nng_pipe_close(guest.pipe);
       }
       return;
@@ -82,7 +72,7 @@ class Door {
     const std::lock_guard guard(lock_);
     if (what == NNG_PIPE_EV_ADD_POST) {
       guests_.push_back({pipe, queued::now_ns()});
-      if (const int stays = only_.load(); stays >= 0 && stays != id) nng_pipe_close(pipe);  // shut meanwhile
+      if (const int stays = only_.load(); stays >= 0 && stays != id) nng_pipe_close(pipe);  // since it came
       return;
     }
     std::erase_if(guests_, [&](const Guest& guest) { return nng_pipe_id(guest.pipe) == id; });
@@ -96,6 +86,52 @@ class Door {
   std::vector<Guest> guests_;
   std::atomic<int> only_{-1};
   std::atomic<bool> lost_{false};
+};
+
+// A socket and who has come in. Until it is shut, everybody may; then one stays, and when that one goes the peer is
+// lost. Where there is room for one at a time (pair), whoever has been silent for a while makes way for the next: a
+// stranger that says nothing and comes again would keep the peer out for seconds.
+class Door {
+ public:
+  using Guest = Guests::Guest;
+
+  Door(nng_socket opened, bool for_one) : socket(opened), guests_(std::make_shared<Guests>(for_one)) {
+    nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, Guests::told, guests_.get());
+    nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, Guests::told, guests_.get());
+    nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, Guests::told, guests_.get());
+  }
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+  // libnng 1.5.2 waits for ever for a connection that was closed while a message was being read from it: where it stops
+  // a read between the length of a message and its bytes, nobody is told that the read has ended. Then a thread is left
+  // behind that waits, and what the library's threads use.
+  ~Door() {
+    const auto closed = std::make_shared<std::promise<void>>();
+    const auto close = [closed, guests = guests_, socket = socket] {
+      nng_close(socket);
+      closed->set_value();
+    };
+    try {
+      std::thread(close).detach();
+      closed->get_future().wait_for(kClosing);
+    } catch (const std::system_error&) {  // no thread can be started
+      close();
+    }
+  }
+
+  std::vector<Guest> guests() { return guests_->all(); }
+  // Only this one stays. False: it has gone already, and the door is open as before.
+  bool shut(nng_pipe pipe) { return guests_->keep(pipe); }
+  [[nodiscard]] bool lost() const { return guests_->lost(); }
+  // Whether a message is from the one that stays. A stranger is in for a moment before it is turned out.
+  [[nodiscard]] bool is_from_peer(nng_msg* message) const { return guests_->keeps(nng_msg_get_pipe(message)); }
+
+  const nng_socket socket;
+
+ private:
+  static constexpr std::chrono::seconds kClosing{2};  // it takes some milliseconds
+
+  const std::shared_ptr<Guests> guests_;
 };
 
 // Of pair, req and rep one socket does both directions.
