@@ -12,7 +12,8 @@
  *
  * The rules for a module:
  *   - It never prints, never exits, never reads argv or netpipe's own environment variables, never lets a C++ exception
- *     cross this boundary, and never changes a signal handler.
+ *     cross this boundary, and changes no signal handler but that of SIGIO, where a setting asks for that, while an
+ *     endpoint is open.
  *   - In a timed call (send to flush, test and wait, an np_collective_call, an np_atomic_call) it neither allocates nor
  *     frees nor logs.
  *   - Every wait ends. A loop that polls reads *context->abort. A blocking system call that returns EINTR reads

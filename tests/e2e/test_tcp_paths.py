@@ -143,6 +143,7 @@ def test_the_smallest_message_that_is_not_copied_can_be_chosen(measure: Runner) 
 def test_sleeps_that_a_signal_ends_are_counted(measure: Runner) -> None:
     done = measured(measure, "wait=sigio")
     assert settings(done)[0]["wait"] == "block"
+    assert settings(done)[0]["moved_by"] == "SIGIO"
     assert sum(counted(done, "signals", size) for size in (1, 8, 16383)) > 0
 
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <chrono>
 #include <cstddef>
 #include <set>
 #include <string>
@@ -490,6 +491,32 @@ TEST(LocalMeeting, AnotherUserIsTurnedAwayEvenWithTheProof) {
     };
     EXPECT_EQ("", run_ranks(body).both()) << variant;
   }
+}
+
+// Both ranks look at memory alone meanwhile, so only the signal's handler can move the rest of a message that is longer
+// than the buffers of both sockets.
+TEST(Tcp, WaitSigioMovesBytesWhileTheRankDoesSomethingElse) {
+  const auto body = [](Rank& rank) -> std::string {
+    constexpr size_t kBytes = 8U << 20U;
+    const auto me = static_cast<uint64_t>(rank.context.rank);
+    const Bytes out = pattern(kBytes, me), wanted = pattern(kBytes, 1 - me);
+    Bytes in(kBytes);
+    in.back() = static_cast<unsigned char>(~wanted.back());
+    np_request sending{}, receiving{};
+    if (const np_status s = rank.irecv(in, receiving); s != NP_OK) return failed(rank, "irecv", s);
+    if (const np_status s = rank.isend(out, sending); s != NP_OK) return failed(rank, "isend", s);
+    const volatile unsigned char& last = in.back();
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (last != wanted.back()) {
+      if (std::chrono::steady_clock::now() > give_up) return "nothing moved meanwhile";
+    }
+    for (np_request* request : {&sending, &receiving}) {
+      if (const np_status s = rank.wait(*request); s != NP_OK) return failed(rank, "wait", s);
+    }
+    return expect_same(in, wanted, "what came");
+  };
+  EXPECT_EQ("", run_connected("tcp:wait=sigio,sndbuf=64k,rcvbuf=64k", body).both());
+  EXPECT_EQ("", run_connected("tcp:wait=sigio,streams=3,stripe=1000", body).both());
 }
 
 }  // namespace

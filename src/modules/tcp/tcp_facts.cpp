@@ -60,6 +60,7 @@ enum Counted {
   kSndbufLimited,
   kConnectionsMade,
   kSignals,
+  kSignalsThatMoved,
   kSendsLent,
   kSendsCopied,
   kSendsRefused,
@@ -88,6 +89,7 @@ constexpr np_counter kCounters[kCounted] = {
     {"sndbuf_limited_us", "us", "time that the sender waited for room in its send buffer", NP_COUNTS_UP},
     {"connections", "1", "connections made", NP_COUNTS_UP},
     {"signals", "1", "sleeps that SIGIO ended, with wait=sigio", NP_COUNTS_UP},
+    {"signals_that_moved", "1", "signals whose handler moved bytes while the rank did something else", NP_COUNTS_UP},
     {"zerocopy_sends", "1", "sends from the message itself, by path=zerocopy, uring_zc, splice and sendfile",
      NP_COUNTS_UP},
     {"zerocopy_copied", "1", "those of them that the kernel copied after all, as it does over loopback", NP_COUNTS_UP},
@@ -172,6 +174,7 @@ void describe(np_endpoint* endpoint, np_emit emit, void* to) {
   if (options[kWait].number == kWaitSigio) {
     np_emit_text(emit, to, "wait", np_waiting_word(NP_WAIT_BLOCK));
     np_emit_text(emit, to, "woken_by", "SIGIO");
+    np_emit_text(emit, to, "moved_by", "SIGIO");
   } else {
     describe_waiting(options[kWait], options[kSpin], endpoint->context->oversubscribed != 0, emit, to);
   }
@@ -248,6 +251,7 @@ void read_counters(np_endpoint* endpoint, int64_t* values) {
   if (endpoint->path) {
     const PathCounts& counts = endpoint->path->counts();
     values[kSignals] = counts.signals;
+    values[kSignalsThatMoved] = counts.moved;
     values[kSendsLent] = counts.lent;
     values[kSendsCopied] = counts.copied;
     values[kSendsRefused] = counts.refused;

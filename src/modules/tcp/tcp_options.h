@@ -36,7 +36,7 @@ enum Protocol { kTcp, kMptcp };
 enum Tls { kTlsNo, kTlsOpenssl, kTlsKernel };
 inline constexpr int64_t kWaitSigio = NP_WAIT_HYBRID + 1;  // of the option `wait`
 
-// How a Wire waits: with wait=sigio it sleeps too, in another call.
+// How a Wire waits: with wait=sigio it sleeps too, until a signal.
 inline Wait waits(const np_value& wait) {
   return wait.number == kWaitSigio ? Wait::block : static_cast<Wait>(wait.number);
 }
@@ -66,8 +66,8 @@ inline constexpr np_option kTable[kOptions] = {
      "with protocol=mptcp: the kernel has that for tcp only"},
     {"wait", NP_CHOICE, "block", 0, 0, NP_WAIT_CHOICES "|sigio", "",
      "block sleeps in the kernel, poll repeats non-blocking calls, hybrid polls for spin_us and then sleeps, sigio "
-     "sleeps "
-     "until the kernel signals that a socket has bytes or room",
+     "sleeps until the kernel signals that a socket has bytes or room, and moves bytes in the signal's handler while "
+     "the rank does something else",
      NP_TUNABLE_WAITING},
     {"spin_us", NP_INT, "50", 0, 1'000'000, nullptr, "us", "how long wait=hybrid polls before it sleeps",
      NP_TUNABLE_WAITING, 0, "with wait=block|poll|sigio: only wait=hybrid polls for a time and then sleeps"},

@@ -19,6 +19,7 @@ struct PathCounts {
   int64_t copied = 0;      // those of them that it copied after all
   int64_t refused = 0;     // sends that it would not take without a copy, for want of memory that it may lock
   int64_t signals = 0;     // that ended a sleep
+  int64_t moved = 0;       // signals whose handler moved bytes
   int64_t registered = 0;  // bytes whose pages the kernel holds
 };
 

@@ -41,6 +41,22 @@ class Path {
   virtual void submit() = 0;  // what write and read have only noted
   // Until something has happened, or for so long. False: poll() on the sockets says that as well.
   virtual bool sleep(int most_ms) = 0;
+
+  // A Wire says when its calls begin, and of those that leave transfers behind when they end. In between the path may
+  // move these, from a signal handler of this thread.
+  class Mover {
+   public:
+    Mover() = default;
+    Mover(const Mover&) = delete;
+    Mover& operator=(const Mover&) = delete;
+    // Whether anything moved. What fails is left as it is: the next call meets it again and says so.
+    virtual bool move_unasked() = 0;
+
+   protected:
+    ~Mover() = default;
+  };
+  virtual void enter() {}
+  virtual void leave(Mover&) {}
 };
 
 // Says of lanes to a peer, a bit each, what a user should know where they stand still or have failed: the end of a

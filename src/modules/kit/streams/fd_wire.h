@@ -46,7 +46,8 @@ class Wire;
 // What the wires of one endpoint have in common.
 template <typename Io>
 struct Traffic {
-  int pending = 0;  // lanes with something to do, of all wires and in both directions
+  int pending = 0;       // lanes with something to do, of all wires and in both directions
+  bool unasked = false;  // a path moves them meanwhile
   std::vector<Wire<Io>*> wires;
   std::vector<pollfd> wanted;  // room for all of them
 };
@@ -54,7 +55,7 @@ struct Traffic {
 // Used by one thread. Allocates in attach() only. After a failure or an abort bytes of a message may be missing, so
 // every later call returns the same status until attach(). Wires live as long as their traffic.
 template <typename Io>
-class Wire {
+class Wire final : private Path::Mover {
  public:
   Wire(const np_context* context, int peer, const WireSettings& settings, Traffic<Io>& traffic)
       : context_(context),
@@ -95,6 +96,7 @@ class Wire {
   }
 
   void detach() {
+    enter();
     for (int j = 0; j < lane_count_; ++j) {
       if (settings_.path != nullptr) settings_.path->remove(lent_[at(j)].slot);
       ::close(lanes_[j].in);
@@ -138,16 +140,20 @@ class Wire {
 
   np_status isend(const void* data, size_t bytes, np_request* request) {
     if (const np_status status = usable(bytes); status != NP_OK) return status;
+    enter();
     enqueue(out_, request, const_cast<void*>(data), bytes, 0);
     const np_status status = advance(out_, false);
     if (settings_.path != nullptr) settings_.path->submit();
+    leave();
     return status;
   }
 
   // Only posts: there is mostly nothing to read yet, and asking would cost a system call.
   np_status irecv(void* data, size_t bytes, np_request* request) {
     if (const np_status status = usable(bytes); status != NP_OK) return status;
+    enter();
     enqueue(in_, request, data, bytes, 0);
+    leave();
     return NP_OK;
   }
 
@@ -161,9 +167,11 @@ class Wire {
     if (request->word[kLanesLeft] == 0) return NP_OK;
     Wire& wire = *wire_of(request);
     if (wire.status_ != NP_OK) return wire.status_;
+    wire.enter();
     if (*wire.context_->abort != 0) return wire.aborted();
     if (const np_status status = wire.advance_all(); status != NP_OK) return status;
     if (wire.settings_.path != nullptr) wire.settings_.path->submit();
+    wire.leave();
     return request->word[kLanesLeft] == 0 ? NP_OK : NP_PENDING;
   }
 
@@ -190,6 +198,20 @@ class Wire {
     size_t first = 0, count = 0;
     std::vector<One> queue;
   };
+
+  // Around a call that touches the flows. After a failure nothing is left to be moved.
+  void enter() {
+    if (settings_.path != nullptr) settings_.path->enter();
+  }
+  void leave() {
+    if (settings_.path != nullptr && traffic_.pending != 0) settings_.path->leave(*this);
+  }
+  bool move_unasked() override {
+    traffic_.unasked = true;
+    (void)advance_all();
+    traffic_.unasked = false;
+    return moved_;
+  }
 
   static size_t at(int lane) { return static_cast<size_t>(lane); }
   static np_request* next(const np_request* request) { return reinterpret_cast<np_request*>(request->word[kNext]); }
@@ -327,6 +349,7 @@ class Wire {
   np_status finish_direct(Flow& flow, void* data, size_t bytes, ssize_t done) {
     if (done < 0 && errno != EAGAIN && errno != EINTR) return broken(errno, 0);
     if (const np_status status = usable(bytes); status != NP_OK) return status;
+    enter();
     enqueue(flow, &direct_, data, bytes, done > 0 ? static_cast<uint64_t>(done) : 0);
     return finish(&direct_);
   }
@@ -351,6 +374,7 @@ class Wire {
 
   // Moves whatever can be moved until the request is complete.
   np_status finish(np_request* request) {
+    enter();
     int64_t sleep_at_ns = 0;  // 0: not polling in vain yet
     bool sleep = blocking_;
     while (request->word[kLanesLeft] != 0) {
@@ -383,6 +407,7 @@ class Wire {
         sleeps_ += sleep ? 1 : 0;
       }
     }
+    leave();
     return NP_OK;
   }
 
@@ -456,6 +481,7 @@ class Wire {
 
   // error 0: the end of the stream.
   [[gnu::cold, gnu::noinline]] np_status broken(int error, int lane) {
+    if (traffic_.unasked) return NP_FAILED;  // a signal handler makes no sentences
     const std::string where = named(uint64_t{1} << lane);
     switch (error) {
       case 0:
