@@ -102,6 +102,7 @@ def command(
     """
     from netpipe.cli.predict.measured import measure
     from netpipe.cli.predict.result import as_json as json_of
+    from netpipe.findings.trust import doubt
     from netpipe.prediction import (
         Factors,
         UnknownVariant,
@@ -151,18 +152,27 @@ def command(
                 "name the runs that have the curves of the libraries, or get them with --measure "
                 "mpi@NAME:transport=tcp",
             )
+        # Judged one by one: together they are no run that was ever made.
+        names = [*runs, *([output] if len(there) > len(runs) else [])]
+        untrusted = "; ".join(
+            filter(None, (doubt(Reading(run), str(name)) for run, name in zip(there, names, strict=True)))
+        )
         whole = one_run(there)
         reading, cores = Reading(whole), processors(whole)
         own = own_variant(profiles[0], whole, own)
         with closing(Line(console(sys.stderr), say)) as line:
-            found = predict(profiles, reading, own, factors, cores, events, line.show)
+            found = predict(profiles, reading, own, factors, cores, events, line.show, untrusted)
             before = (
-                predict(profiles, reading, own, None, cores, events, line.show)
+                predict(profiles, reading, own, None, cores, events, line.show, untrusted)
                 if factors != Factors()
                 else None
             )
             beside = held(before or found, _of_variants(others, [one.variant for one in found.variants]))
-            curves = sensitivities(profiles, reading, own, cores, events, line.show) if sensitive else None
+            curves = (
+                sensitivities(profiles, reading, own, cores, events, line.show, untrusted)
+                if sensitive
+                else None
+            )
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
     except UnknownVariant as error:

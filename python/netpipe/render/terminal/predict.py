@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from netpipe.prediction import Held
-    from netpipe.prediction.predict import Predicted, Prediction, Residual
+    from netpipe.prediction.predict import Predicted, Prediction
 
 
 def print_prediction(
@@ -48,8 +48,8 @@ def print_prediction(
             "no variant of the run is that of the profile, so nothing tells how well the model fits this application; "
             "the intervals are those of the curves, and of what the model was wrong by for other programs",
         )
-    else:
-        print_paragraph(out, "·", "dim", own_text(residual))
+    elif not found.unknown.startswith(residual.text):
+        print_paragraph(out, "·", "dim", residual.text)
     for note in found.notes:
         print_paragraph(out, "!", "yellow", note)
     if get is not None:
@@ -120,14 +120,6 @@ def measured_table(measured: Sequence[Held]) -> Rows:
             "holds it" if one.holds else "misses it",
         )
     return table
-
-
-def own_text(residual: Residual) -> str:
-    """How well the model fits the library of the profile."""
-    return (
-        f"over its own library ({residual.variant}) the profile has {time_text(1e9 * residual.measured)} in MPI, and "
-        f"the model says {time_text(1e9 * residual.predicted)}"
-    )
 
 
 def whole_text(found: Predicted) -> str:
