@@ -22,6 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS, TO_EACH, Costs, Factors, Sized, Times, costs, train
+from netpipe.prediction.launches import of_library
 from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
 from netpipe.prediction.runs import BETWEEN
@@ -93,6 +94,8 @@ class Predicted:
 
     variants: list[Prediction] = field(default_factory=list)
     residual: Residual | None = None
+    # without a residual: the variants of the profile's library
+    same_library: tuple[str, ...] = ()
     measured: float = 0.0  # by the profile, or the median of its launches
     launches: int = 1
     part: FirstPart | None = None  # all times are of this part of the program; None: of all of it
@@ -196,6 +199,8 @@ def predict(
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
     names = [one.variant for one in found.variants]
+    if found.residual is None:
+        found.same_library = of_library(launches[0], names)
     found.unknown = unknown(launches[0], made, reading.run, names, processors, untrusted, found.residual)
     if not found.unknown:
         found.pairs = pairs([replays[name] for name in names], rest, own)

@@ -241,6 +241,7 @@ def _factors(whats: tuple[str, ...]) -> Factors:
 def _measured_profiles(given: tuple[tuple[str, Path], ...], program: Profile) -> dict[str, list[Profile]]:
     """The profiles that the prediction is held against, by the variant that was given with them. Raises Failure (2)."""
     from netpipe.profiles import read
+    from netpipe.profiles.same import difference
 
     found: dict[str, list[Profile]] = {}
     for variant, path in given:
@@ -250,6 +251,12 @@ def _measured_profiles(given: tuple[tuple[str, Path], ...], program: Profile) ->
                 USAGE,
                 f"{path} has {profile.header.ranks} ranks and the predicted program {program.header.ranks}; name a "
                 "profile of the same program",
+            )
+        if differs := difference(program, profile):
+            raise Failure(
+                USAGE,
+                f"{path} is of a program that makes other calls than the predicted one: {differs}; name a profile of "
+                "the same program, with the same problem",
             )
         found.setdefault(variant, []).append(profile)
     return found

@@ -41,13 +41,7 @@ def print_prediction(
         print_paragraph(out, "·", "bold", verdict(found))
     residual = found.residual
     if residual is None:
-        print_paragraph(
-            out,
-            "!",
-            "yellow",
-            "no variant of the run is that of the profile, so nothing tells how well the model fits this application; "
-            "the intervals are those of the curves, and of what the model was wrong by for other programs",
-        )
+        print_paragraph(out, "!", "yellow", no_own_text(found))
     elif not found.unknown.startswith(residual.text):
         print_paragraph(out, "·", "dim", residual.text)
     for note in found.notes:
@@ -120,6 +114,20 @@ def measured_table(measured: Sequence[Held]) -> Rows:
             "holds it" if one.holds else "misses it",
         )
     return table
+
+
+def no_own_text(found: Predicted) -> str:
+    """That the model was not held against the profile, and what would do that."""
+    text = (
+        "no variant of the run is known to be that of the profile, so nothing tells how well the model fits this "
+        "application; the intervals are those of the curves, and of what the model was wrong by for other programs"
+    )
+    if not found.same_library:
+        return text
+    return (
+        f"{text}. The profile was taken over the library of {listed(found.same_library)}; if with the same settings, "
+        f"say so: --own {found.same_library[0]}"
+    )
 
 
 def whole_text(found: Predicted) -> str:
