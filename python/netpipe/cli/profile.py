@@ -104,4 +104,5 @@ def summary(whole: Profile) -> str:
     calls = sum(one.calls for one in ranks)
     threads = any(one.threads == "multiple" for one in ranks)
     added = ", the times of all threads of a rank added up" if threads else ""
-    return f"{counted(whole.header.ranks, 'rank')} made {calls:,} calls of MPI, which took {share:.0%} of the time{added}"
+    made = f"{counted(whole.header.ranks, 'rank')} made {calls:,} calls of MPI"
+    return f"{made}, which took {share:.0%} of the time{added}"
