@@ -10,7 +10,7 @@ from netpipe.units import digits, time_text
 
 # A factor. Where the model says less than half, most of a prediction is what was carried over, which nothing explains;
 # where it says more than twice, half of the replay is more than the program took, and no correction reaches further
-# (ranking.py). All predictions of the bench are within 1.99 of what was measured (decision 21).
+# (ranking.py). All predictions of the bench are within 1.92 of what was measured (decision 21).
 MOST_WRONG = 2.0
 
 
