@@ -21,7 +21,7 @@ from netpipe.applications import running, session
 from netpipe.applications.plan import Planned, Task
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
 from netpipe.kernels import read
-from netpipe.kernels.lines import Header, Result
+from netpipe.kernels.lines import Header, Load, Result
 from netpipe.render.terminal.apps import Line
 
 # ---------------------------------------------------------------------------------------------------- the session
@@ -68,6 +68,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stage]:
     made = Stage()
     monkeypatch.setattr(session, "Runner", made)
+    monkeypatch.setattr(session.native, "environment", lambda: {"load": {"average_1": 6.5, "tasks": 9}})
     yield made
     assert list(tmp_path.glob("*.part")) == []
 
@@ -91,6 +92,28 @@ def test_each_round_has_every_task_in_another_order(here: Here, stage: Stage, tm
     conduct(planned, tmp_path / "b.jsonl")
     assert stage.ran == first, "the seed decides"
     assert read(tmp_path / "b.jsonl").header.seed == 1
+
+
+def test_the_file_has_the_load_before_each_launch(here: Here, stage: Stage, tmp_path: Path) -> None:
+    outcome = conduct(here.plan("cg", ranks=(2,)), tmp_path / "apps.jsonl", launches=1)
+    assert read(tmp_path / "apps.jsonl").results == outcome.results
+    assert {one.load for one in outcome.results} == {Load(average_1=6.5, other_busy_processes=None)}
+
+
+@pytest.mark.parametrize("answer", [{}, {"load": None}, {"load": {"average_1": "many"}}, None])
+def test_a_load_that_nobody_can_tell_stops_no_session(
+    here: Here, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None
+) -> None:
+    def told() -> dict[str, Any]:
+        if answer is None:
+            raise Failure(FAILED, "there is no worker")
+        return answer
+
+    planned = here.plan("cg", ranks=(2,))
+    monkeypatch.setattr(session.native, "environment", told)
+    outcome = conduct(planned, tmp_path / "apps.jsonl", launches=1)
+    assert outcome.exit_code == 0
+    assert {one.load for one in outcome.results} == {None}
 
 
 def test_the_file_has_what_ran_and_what_ran_it(here: Here, stage: Stage, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from netpipe.kernels.lines import (
     Check,
     End,
     Header,
+    Load,
     NotApplications,
     Result,
     are_applications,
@@ -32,7 +33,7 @@ from netpipe.kernels.table import Row, interval, rows
 from netpipe.records import Header as RunHeader
 from netpipe.records import encode as encode_record
 from netpipe.render.drawing.kernels import subtitle
-from netpipe.render.terminal.apps import behind_text, failures, notes, print_table, time_text
+from netpipe.render.terminal.apps import behind_text, failures, load_alarm, notes, print_table, time_text
 
 OPENMPI, MPICH = "mpi@openmpi:transport=tcp", "mpi@mpich"
 
@@ -459,3 +460,46 @@ def test_a_run_has_no_figure_of_kernels(
     path.write_bytes(encode_record(RunHeader(run="made-up", schema=1)))
     assert cli.call(["plot", str(path), *words]) == 2
     assert f"the figure {words[1]} is drawn from results of netpipe apps" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- other work
+
+ALARM = "Do not trust these times until this is fixed: load."
+
+
+def with_loads(*loads: Load | None) -> list[Result]:
+    return [result(1.0, launch=place, load=load) for place, load in enumerate(loads, 1)]
+
+
+def test_other_work_beside_most_launches_is_said_with_the_table_and_by_show(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    some = with_loads(Load(6.2, 5), Load(6.6, 3), Load(0.4, 0), None)
+    path = tmp_path / "apps.jsonl"
+    path.write_bytes(b"".join(map(encode, [Header(schema=SCHEMA, processors=2), *some])))
+    assert cli.call(["show", str(path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"! {ALARM} 5 other processes at most wanted to run when 2 of 3 launches began, and the load average of a "
+        "minute was up to 6.6 on 2 processors. List what runs with: top -o %CPU" in said
+    )
+    assert cli.call(["show", str(path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["loads"][1] == {"average_1": 6.6, "other_busy_processes": 3}
+
+
+@pytest.mark.parametrize(
+    ("loads", "busy"),
+    [
+        ([Load(2.2, 0)] * 6, None),  # the ranks of the launch before
+        ([Load(6.0, 2), *[Load(2.0, 0)] * 5], "1 of 6 launches"),
+        ([Load(0.3, 1)] * 6, "6 of 6 launches"),
+        ([None] * 6, None),
+        ([Load()] * 6, None),
+    ],
+)
+def test_less_than_that_is_a_note_or_nothing(loads: list[Load | None], busy: str | None) -> None:
+    found = rows(with_loads(*loads))
+    assert load_alarm(found, 2) == ""
+    said = [note for note in notes(found, 2) if "wanted to run" in note]
+    assert said == ([f"Other processes wanted to run when {busy} began."] if busy else [])

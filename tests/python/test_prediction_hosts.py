@@ -173,6 +173,8 @@ def test_a_collective_takes_those_of_its_side_and_what_is_missing_says_so() -> N
 
 def test_a_program_on_two_hosts_is_predicted_with_both() -> None:
     program = two_hosts([SEND_8, ("Send", 9, 9, 8, 2, 0)], [RECV_8], [RECV_8], [])
+    for rank in program.ranks:
+        rank.mpi_s = 4e-6
     found = predict(program, both(near(), far()), own=SHM)
     assert not found.unknown
     assert found.residual is not None

@@ -317,6 +317,7 @@ def test_own_is_for_a_profile_beside_a_run_that_has_it(
 def test_the_figure_carries_over_what_predict_does(
     netpipe: Netpipe, program: str, two: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write(traced([("Send", 0, 600, 8, 1, 0)], [("Recv", 0, 900, 8, 0, 0)]), Path(program))
     used = []
 
     def seen(*arguments: Any) -> Sensitivities:
@@ -324,9 +325,9 @@ def test_the_figure_carries_over_what_predict_does(
         return sensitivities(*arguments)
 
     monkeypatch.setattr("netpipe.prediction.sensitivities", seen)
-    said = netpipe("plot", program, *two, "--own", TCP, "--format", "terminal")
+    said = netpipe("plot", program, *two, "--own", SHM, "--format", "terminal")
     assert said.code == 0, said.err
-    assert used == [TCP]
+    assert used == [SHM]
 
 
 def test_what_if_shows_what_is_before_and_after(netpipe: Netpipe, program: str, two: list[str]) -> None:

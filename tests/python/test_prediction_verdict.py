@@ -22,7 +22,7 @@ from netpipe.profiles import NotAProfile, Profile
 from netpipe.profiles.lines import write
 from netpipe.reading import Reading
 from netpipe.reading.estimate import Estimate
-from netpipe.records import SCHEMA, End, Header, Point, encode
+from netpipe.records import SCHEMA, End, Environment, Header, Point, encode
 from netpipe.render.lacking import measure_command
 from netpipe.render.page.programs.prediction import elsewhere
 from netpipe.render.terminal.predict import print_prediction, verdict
@@ -264,6 +264,104 @@ def test_a_program_of_such_calls_is_not_ranked() -> None:
     )
 
 
+# ----------------------------------------------------------------------------------- curves that are not to be trusted
+
+LOADED = {"load": {"average_1": 6.6, "other_busy_processes": 3}, "cpu": {"logical": 2}}
+LOAD = "Do not trust these numbers until this is fixed: load."
+
+
+def test_curves_that_nobody_should_trust_rank_nothing(netpipe: Netpipe, tmp_path: Path) -> None:
+    """The sentence is that of `netpipe show`."""
+    curves = complete(*(point(pattern, 8, 9000, "mpi@y") for pattern in COMPLETE))
+    files = written(one_message(), curves, tmp_path, "a.jsonl")
+    assert json.loads(netpipe("predict", *files, "--json").out)["fastest"] is not None
+    curves.run.add(Environment(facts=LOADED))
+    files = written(one_message(), curves, tmp_path, "a.jsonl")
+    assert LOAD in netpipe("show", files[1]).out
+    told = json.loads(netpipe("predict", *files, "--json").out)
+    assert (told["fastest"], told["tiers"], told["pairs"]) == (None, [], [])
+    assert told["unknown"] == f'netpipe show says of {files[1]}: "{LOAD}"'
+    printed = " ".join(netpipe("predict", *files, "--sensitivity").out.split())
+    assert "nothing is ranked: netpipe show says of" in printed
+    assert "sensitive to: netpipe show says of" in printed
+    assert "Do not trust these numbers" in elsewhere([one_message()], curves).verdict
+
+
+def test_of_several_runs_those_that_nobody_should_trust_are_named(netpipe: Netpipe, tmp_path: Path) -> None:
+    loaded, quiet = complete(), complete()
+    program, good = written(one_message(), quiet, tmp_path, "a.jsonl")
+    bad = tmp_path / "bad.jsonl"
+    records = [Header(schema=SCHEMA, run="1" * 32), Environment(facts=LOADED), *loaded.run.variants]
+    records += [*loaded.run.points, End(exit=0, reason="done")]
+    bad.write_bytes(b"".join(encode(one).rstrip(b"\n") + b"\n" for one in records))
+    told = json.loads(netpipe("predict", program, good, str(bad), "--json").out)
+    assert told["unknown"] == f'netpipe show says of {bad}: "{LOAD}"'
+
+
+# --------------------------------------------------------------------------- a profile that contradicts the curves
+
+
+def taking(seconds: float) -> Profile:
+    """The message, and this long in MPI: the model says 0.75 us where it takes 1 us."""
+    program = one_message()
+    for rank in program.ranks:
+        rank.mpi_s = seconds
+    return program
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(0.05e-6, "15.0 times as much"), (7.5e-6, "10.0 times less")])
+def test_a_profile_that_contradicts_the_curves_is_not_ranked(seconds: float, times: str) -> None:
+    curves = measured(own=1000, b=9000)
+    found = predict(taking(seconds), curves, own="mpi@own")
+    assert_nothing_is_ranked(found, f"{times}: the curves are not what the program met")
+    assert "over its own library (mpi@own) the profile has" in found.unknown
+    assert printed(found).count("over its own library") == 1
+
+
+def test_what_a_program_is_sensitive_to_is_not_said_where_its_profile_contradicts_the_curves() -> None:
+    found = sensitivities([one_message()], measured(own=1000), own="mpi@own")  # it has 29.5 ns in its calls
+    assert found.variants == []
+    assert "25.4 times as much: the curves are not what the program met" in found.notes[0]
+
+
+def test_twice_what_the_model_says_is_still_ranked() -> None:
+    for seconds in (0.38e-6, 1.49e-6):
+        found = predict(taking(seconds), measured(own=1000, b=9000), own="mpi@own")
+        assert not found.unknown
+        assert found.fastest is not None
+
+
+# --------------------------------------------------------------------------------------------- by call and size
+
+
+def late_and_early() -> Profile:
+    """A receive that took little of what the model says of it, and a collective that took more."""
+    return traced(
+        [("Send", 0, 9, 8, 1, 0), ("Allreduce", 9, 4000, 8, -2, 0), ("Send", 4009, 9, 64, 1, 0)],
+        [("Recv", 0, 50, 8, 0, 0), ("Allreduce", 50, 3959, 8, -2, 0), ("Recv", 4009, 90, 64, 0, 0)],
+    )
+
+
+@pytest.mark.parametrize("what", [None, Factors(latency=0.1), Factors(latency=5.0)])
+def test_rows_by_call_and_by_size_add_up_to_the_prediction(what: Factors | None) -> None:
+    program = late_and_early()
+    for rank, trace in zip(program.ranks, program.traces.values(), strict=True):
+        rank.mpi_s = float(trace.column("duration_ns").sum()) * 1e-9
+    curves = run_of(
+        *(point("pingpong", 8, time, name) for name, time in (("mpi@own", 2000), ("mpi@b", 300))),
+        *(point("collective:what=allreduce", 8, 2500, name) for name in ("mpi@own", "mpi@b")),
+    )
+    for launches in ([program], [program, program]):
+        found = predict(launches, curves, own="mpi@own", factors=what)
+        for one in found.variants:
+            assert sum(one.by_call.values()) == pytest.approx(one.seconds)
+            by_size: dict[int, float] = {}
+            for (_, size), seconds in one.by_call.items():
+                assert seconds > 0
+                by_size[size] = by_size.get(size, 0.0) + seconds
+            assert sum(by_size.values()) == pytest.approx(one.seconds)
+
+
 # ---------------------------------------------------------------------------------------------- curves that are missing
 
 
@@ -273,7 +371,13 @@ def written(program: Profile, reading: Reading, folder: Path, *names: str) -> tu
     for name in names:
         write(program, folder / name)
     run = reading.run
-    records = [Header(schema=SCHEMA, run="0" * 32), *run.variants, *run.points, End(exit=0, reason="done")]
+    records = [
+        Header(schema=SCHEMA, run="0" * 32),
+        *run.environments,
+        *run.variants,
+        *run.points,
+        End(exit=0, reason="done"),
+    ]
     text = b"".join(encode(one).rstrip(b"\n") + b"\n" for one in records)
     (folder / "run.jsonl").write_bytes(text)
     return *(str(folder / name) for name in names), str(folder / "run.jsonl")

@@ -206,6 +206,16 @@ def test_what_does_not_fit_is_refused(
 FOREIGN = "the program uses Open MPI (Open MPI v5.0.11), but the profiler was built for MPICH"
 
 
+def test_whoever_ends_before_mpi_init_is_asked_whether_it_is_a_program_of_mpi(job: Job) -> None:
+    for end, how in (("exit 4", "sh ended with exit code 4, and no process"), ("exit 0", "no process")):
+        with pytest.raises(Failure) as failed:
+            job.run("rm $NETPIPE_PROFILE/*.part", end)
+        assert failed.value.sentence == (
+            f"there is no profile: {how} called MPI_Init of MPICH 5.0.2; is sh an MPI program of that library, linked "
+            "with its shared library?"
+        )
+
+
 def test_a_program_of_another_mpi_is_said(job: Job) -> None:
     """A script hides it from the command line, so only the profiler sees it."""
     says = f"echo '{FOREIGN}' >$NETPIPE_PROFILE/foreign.problem"

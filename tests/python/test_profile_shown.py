@@ -15,7 +15,9 @@ import pytest
 from profiled import CALLS, KERNELS, ROOT, made, profile_of
 from rich.console import Console
 
+from netpipe.cli.profile import summary
 from netpipe.profiles.lines import ALL_SIZES, MANY, End, Rank, write
+from netpipe.profiles.missing import code_text
 from netpipe.profiles.tables import Tables, tables
 from netpipe.render.terminal.profile import print_profile
 
@@ -197,8 +199,30 @@ def test_a_profile_that_was_cut_off_is_shown_as_far_as_it_goes() -> None:
 
 def test_a_command_that_failed_is_named() -> None:
     whole = profile_of([])
-    whole.end = End(exit_code=9)
-    assert "! The command ended with exit code 9." in words(tables(whole))
+    whole.end = End(exit_code=3)
+    assert "! The command ended with exit code 3." in words(tables(whole))
+
+
+def test_what_took_more_than_all_of_the_time_is_said_to_be_that_of_several_threads() -> None:
+    whole = profile_of([], [])
+    for one in whole.ranks:
+        one.mpi_s = 2.5 * one.seconds
+    assert summary(whole) == "2 ranks made 20 calls of MPI, which took 250% of the time"
+    whole.ranks[0].threads = "multiple"
+    assert summary(whole).endswith("250% of the time, the times of all threads of a rank added up")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (15, "exit code 15, with which MPICH's launcher also tells that SIGTERM (signal 15) ended a rank"),
+        (137, "exit code 137, which stands for SIGKILL (signal 9)"),
+        (4, "exit code 4"),
+        (255, "exit code 255"),
+    ],
+)
+def test_an_exit_code_that_may_be_a_signal_is_named_as_one(code: int, says: str) -> None:
+    assert code_text(code) == says
 
 
 # ------------------------------------------------------------------------------------------------------ netpipe show

@@ -17,7 +17,7 @@ from netpipe.failure import UNAVAILABLE, USAGE, Failure
 from netpipe.profiling import target as targets
 from netpipe.profiling.elf import is_static
 from netpipe.profiling.run import with_variables
-from netpipe.profiling.scripts import launches
+from netpipe.profiling.scripts import launches, launches_of_words
 from netpipe.profiling.target import Target, _behind_env, understand
 
 
@@ -311,6 +311,32 @@ def test_the_launchers_of_a_script_are_found(tmp_path: Path, text: str, lines: l
     script.write_text(text)
     assert launches(script) == lines
     assert launches(tmp_path / "no-such-file") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "many"),
+    [
+        (["sh", "-c", "mpiexec -n 2 ./a; mpiexec -n 2 ./b"], "sh -c starts 2 launchers"),
+        (["bash", "-e", "-lc", "cd run && mpiexec -n 2 ./a"], "bash -lc starts 1 launcher"),
+        (
+            ["env", "A=1", "/bin/sh", "-c", "B=2 mpiexec -n 2 ./a\n  srun ./b"],
+            "/bin/sh -c starts 2 launchers",
+        ),
+    ],
+)
+def test_a_text_for_a_shell_that_starts_launchers_is_refused_as_a_script_is(
+    words: list[str], many: str
+) -> None:
+    with pytest.raises(Failure) as failed:
+        understand(words)
+    assert failed.value.exit_code == USAGE
+    assert failed.value.sentence.startswith(f"{many} itself, and a profile is of one program; profile ")
+    assert failed.value.sentence.endswith("netpipe profile -o profile-1.jsonl -- mpiexec -n 2 ./a")
+
+
+@pytest.mark.parametrize("words", ["sh -c ./app", "sh", "sh -c", "sh -x mpirun", "echo -c mpirun"])
+def test_a_shell_that_starts_no_launcher_is_none_of_these(words: str) -> None:
+    assert launches_of_words(words.split()) in (("", []), ("sh -c", []))
 
 
 def test_a_script_without_a_launcher_is_asked_for_one(tmp_path: Path) -> None:

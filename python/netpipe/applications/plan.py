@@ -294,6 +294,17 @@ def _ask_once(
 # ------------------------------------------------------------------------------------------------------- libraries
 
 
+def refuse_other_layers(variants: Sequence[str], why: str) -> None:
+    """Raises Failure (2) for the first variant that is not of MPI."""
+    for text in variants:
+        module = name_of(text)
+        if module.partition("@")[0] != MPI:
+            meant = f"{MPI}@{module}"
+            there = meant in {one["name"] for one in native.list_()["modules"]}
+            hint = f"did you mean '{meant}'?" if there else "choose one such as mpi@openmpi:transport=tcp"
+            raise Failure(USAGE, f"'{text}' is no MPI library that was added, and {why}; {hint}")
+
+
 class _Libraries:
     """The libraries of a request. One that the user has named must work; of those that `mpi` stands for, one that does
     not is left out. Raises Failure when none is left.
@@ -311,16 +322,8 @@ class _Libraries:
         self._build = build
         known = native.list_()
         for text in dict.fromkeys(texts or (MPI,)):
-            module = name_of(text)
-            layer, at, _ = module.partition("@")
-            if layer != MPI:
-                meant = f"{MPI}@{module}"
-                there = meant in {one["name"] for one in known["modules"]}
-                hint = f"did you mean '{meant}'?" if there else "choose one such as mpi@openmpi:transport=tcp"
-                raise Failure(
-                    USAGE,
-                    f"'{text}' is no MPI library that was added, and the kernels are MPI programs; {hint}",
-                )
+            refuse_other_layers([text], "the kernels are MPI programs")
+            _, at, _ = name_of(text).partition("@")
             far = len(launching.hosts.names) > 1
             found, notes = expand_libraries(expand([text]), known, far=far)
             if far:

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
+from netpipe import native
 from netpipe.applications.plan import Planned, Task
 from netpipe.applications.running import Runner
 from netpipe.failure import FAILED, INTERRUPTED, USAGE, Failure
-from netpipe.kernels.lines import SCHEMA, Cell, End, Header, Result, are_applications, encode, started
+from netpipe.kernels.lines import SCHEMA, Cell, End, Header, Load, Result, are_applications, encode, started
 from netpipe.kernels.table import LEAST
 
 DEFAULT_LAUNCHES = LEAST  # so that there are intervals
@@ -75,7 +78,9 @@ def run(
         try:
             for launch, task in rounds:
                 watch(Progress(len(outcome.results), rounds.whole(), rounds.left_s(), task))
+                load = load_now()
                 result = runner.run(task, launch)
+                result.load = load
                 file.add(result)
                 rounds.ran(result)
                 outcome.results.append(result)
@@ -88,6 +93,14 @@ def run(
         file.end(End(exit_code=outcome.exit_code, wall_s=round(time.monotonic() - began, 3)))
         outcome.output, outcome.kept = (output if file.placed else None), file.kept
     return outcome
+
+
+def load_now() -> Load | None:
+    """Before a launch, when nothing of ours runs. A worker that cannot tell stops no session."""
+    try:
+        return msgspec.convert(native.environment().get("load"), Load | None)
+    except (Failure, msgspec.ValidationError):
+        return None
 
 
 class _Rounds:

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from netpipe.failure import DONE, USAGE, Failure
 from netpipe.streams import say
+
+if TYPE_CHECKING:
+    from netpipe.profiles import Profile
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -53,7 +57,6 @@ def command(
     from netpipe.profiles.lines import is_profile, write
     from netpipe.profiling import Request, notes, profile, rescue
     from netpipe.profiling.run import DEFAULT_EVENTS
-    from netpipe.units import counted
 
     if left is not None and (command or no_trace or events is not None):
         raise Failure(
@@ -88,11 +91,18 @@ def command(
     if not quiet:
         for sentence in said:
             say(sentence)
-        ranks = [one for one in whole.ranks if one.seconds > 0]
-        share = sum(one.mpi_s for one in ranks) / max(sum(one.seconds for one in ranks), 1e-9)
-        calls = sum(one.calls for one in ranks)
-        say(
-            f"{counted(whole.header.ranks, 'rank')} made {calls:,} calls of MPI, which took {share:.0%} of the time; "
-            f"netpipe show {output} prints them"
-        )
+        say(f"{summary(whole)}; netpipe show {output} prints them")
     return code
+
+
+def summary(whole: Profile) -> str:
+    """How many calls there were, and what they took."""
+    from netpipe.units import counted
+
+    ranks = [one for one in whole.ranks if one.seconds > 0]
+    share = sum(one.mpi_s for one in ranks) / max(sum(one.seconds for one in ranks), 1e-9)
+    calls = sum(one.calls for one in ranks)
+    threads = any(one.threads == "multiple" for one in ranks)
+    added = ", the times of all threads of a rank added up" if threads else ""
+    made = f"{counted(whole.header.ranks, 'rank')} made {calls:,} calls of MPI"
+    return f"{made}, which took {share:.0%} of the time{added}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from statistics import median
 
-from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, Finding, rules
+from netpipe.findings import CURVES, MACHINE, NOTE, SEVERE, Finding, judge, rules
 from netpipe.findings.machine_state import unsteady
 from netpipe.findings.precision import TARGET_MISSED, USELESS
 from netpipe.reading import Reading
@@ -23,19 +23,35 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
     """Empty for a run without curves, of which there is nothing to believe."""
     if not reading.curves:
         return ""
-    known = rules()
-    # What a setting gets back makes no number doubtful.
-    doubts = [
-        found
-        for found in findings
-        if known[found.rule].about != CURVES and found.rule not in OF_THE_WIDTH and found.severity != NOTE
-    ]
-    if whole := [found for found in doubts if found.severity == SEVERE and not found.variant]:
-        return f"Do not trust these numbers until this is fixed: {_named(whole)}."
+    if never := untrusted(findings):
+        return never
+    known, doubts = rules(), _doubts(findings)
     against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
     if any(known[found.rule].about == MACHINE for found in doubts):
         against += " (see netpipe doctor)"
     return f"{_within(reading)}{_meanwhile(reading)}{against}."
+
+
+def untrusted(findings: Sequence[Finding]) -> str:
+    """That no number of the run is to be trusted; empty unless something severe speaks against all of it."""
+    whole = [found for found in _doubts(findings) if found.severity == SEVERE and not found.variant]
+    return f"Do not trust these numbers until this is fixed: {_named(whole)}." if whole else ""
+
+
+def doubt(reading: Reading, name: str) -> str:
+    """The same sentence, as a reason not to predict anything from the curves of this run."""
+    said = untrusted(judge(reading).findings)
+    return f'netpipe show says of {name}: "{said}"' if said else ""
+
+
+def _doubts(findings: Sequence[Finding]) -> list[Finding]:
+    """What a setting gets back makes no number doubtful."""
+    known = rules()
+    return [
+        found
+        for found in findings
+        if known[found.rule].about != CURVES and found.rule not in OF_THE_WIDTH and found.severity != NOTE
+    ]
 
 
 def _named(doubts: Sequence[Finding]) -> str:

@@ -59,6 +59,14 @@ class Check(msgspec.Struct, kw_only=True):
     passed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What else ran on this host just before a launch, as docs/reference/environment.md has it; None: not known."""
+
+    average_1: float | None = None  # of one minute; the launch before is in it too
+    other_busy_processes: int | None = None  # that wanted to run, outside netpipe's process group
+
+
 class Cell(NamedTuple):
     """What is run several times, and compared."""
 
@@ -104,6 +112,7 @@ class Result(Line, kw_only=True, tag="result"):
     oversubscribed: bool = False  # ranks shared processors
     checks: list[Check] = []  # those that failed
     problem_text: str = ""  # why there is no result
+    load: Load | None = None  # when it was started; None: not known
 
     @property
     def settings(self) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from netpipe.kernels.lines import Cell, Pin, Result
+from netpipe.kernels.lines import Cell, Load, Pin, Result
 
 CONFIDENCE = 0.95
 LEAST = 6  # values of which there is such an interval
@@ -48,6 +48,7 @@ class Row:
     pins: tuple[Pin, ...] = ()  # on which processors its ranks were, each once; none: not known
     oversubscribed: bool = False
     hosts: tuple[str, ...] = ()  # the names of its ranks' hosts, each once; empty: one host
+    loads: tuple[Load, ...] = ()  # of each launch of which it is known
 
 
 def rows(results: Iterable[Result]) -> list[Row]:
@@ -96,6 +97,7 @@ def _row(cell: Cell, some: Sequence[Result], medians: dict[Cell, Estimate]) -> R
         pins=tuple(dict.fromkeys(tuple(one.pin) for one in good if one.pin)),
         oversubscribed=any(one.oversubscribed for one in some),
         hosts=tuple(dict.fromkeys(name for one in good for name in one.places)),
+        loads=tuple(one.load for one in some if one.load is not None),
     )
 
 

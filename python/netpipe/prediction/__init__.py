@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What another library or network would make of an application: the calls of a profile's trace (calls), replayed
-(replay) with the costs that a run has measured (costs), what comes out of it (predict), how near that is to what was
-measured then (held), how it depends on the network (sensitivity), what had to be guessed (guessed), and which curves
-the runs lack (lacking). Everything here is pure, except that `launches` reads the profiles and `runs` the runs.
+(replay) with the costs that a run has measured (costs), what comes out of it (predict) by call and size (shares), how
+near that is to what was measured then (held), how it depends on the network (sensitivity), what nobody can know or had
+to be guessed (unknown), and which curves the runs lack (lacking). Everything here is pure, except that `launches` reads
+the profiles and `runs` the runs.
 """
 
 from netpipe.prediction.costs import Costs, Factors, costs

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from netpipe.prediction.predict import Predicted, Prediction, middle_of, took
+from netpipe.prediction.predict import Predicted, Prediction, middle_of
+from netpipe.prediction.shares import took
 from netpipe.profiles import NotAProfile
 from netpipe.profiles.trace.calls import calls
 from netpipe.profiles.trace.chosen import of_counts, shorter

@@ -49,6 +49,12 @@ def own_variant(profile: Profile, run: Run, asked: str | None = None) -> str | N
         return None
 
 
+def of_library(profile: Profile, variants: Sequence[str]) -> tuple[str, ...]:
+    """Those of the library that the profile was taken over, with any settings."""
+    module = profile.header.module
+    return tuple(one for one in variants if module and name_of(one).partition(":")[0] == module)
+
+
 def named(name: str, variants: Sequence[str]) -> str:
     """The variant of this name; of the same one in several runs the first, unless the name has the label of a run too.
     Raises UnknownVariant.

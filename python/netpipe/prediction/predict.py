@@ -22,10 +22,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import OPERATIONS, TO_EACH, Costs, Factors, Sized, Times, costs, train
-from netpipe.prediction.guessed import beyond, exchanged, guessed
+from netpipe.prediction.launches import of_library
 from netpipe.prediction.ranking import Pair, Replays, carried, pairs, spread, tiers
 from netpipe.prediction.replay import Replayed, replay
 from netpipe.prediction.runs import BETWEEN
+from netpipe.prediction.shares import Key, Rest, shares, took
 from netpipe.prediction.together import replay_all
 from netpipe.prediction.unknown import (
     LEAST_FIXED,
@@ -40,6 +41,8 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
+from netpipe.prediction.unknown.guessed import beyond, exchanged, guessed
+from netpipe.prediction.unknown.residual import Residual
 from netpipe.profiles.trace.chosen import MOST_EVENTS
 from netpipe.profiles.trace.first_part import FirstPart, measured_time, replayed
 from netpipe.units import listed
@@ -65,8 +68,6 @@ LARGEST_TRAIN = 4 << 20
 # applications), whose misses lay up to 1.12 times outside.
 LEAST_ERROR = 0.37
 
-
-Key = tuple[str, int]  # name of a call, bytes
 Needs = dict[tuple[str, int], set[int]]  # sizes in bytes, by pattern and number of ranks
 
 
@@ -87,30 +88,14 @@ class Prediction:
     beyond_far: int = 0  # the same between hosts, where curves within a host and between hosts are apart
 
 
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """The model held against the profile itself."""
-
-    variant: str
-    measured: float  # seconds, as `Prediction.seconds`
-    predicted: float
-    # name, bytes, measured, predicted: those that differ most
-    by_call: tuple[tuple[str, int, float, float], ...]
-
-    @property
-    def error(self) -> float:
-        """|ln| of the ratio."""
-        if self.measured <= 0 or self.predicted <= 0:
-            return math.inf
-        return abs(math.log(self.predicted / self.measured))
-
-
 @dataclass(slots=True)
 class Predicted:
     """All variants of a run, the fastest first."""
 
     variants: list[Prediction] = field(default_factory=list)
     residual: Residual | None = None
+    # without a residual: the variants of the profile's library
+    same_library: tuple[str, ...] = ()
     measured: float = 0.0  # by the profile, or the median of its launches
     launches: int = 1
     part: FirstPart | None = None  # all times are of this part of the program; None: of all of it
@@ -141,11 +126,13 @@ def predict(
     processors: int | None = None,
     most_events: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    untrusted: str = "",
 ) -> Predicted:
     """Of one profile, or of those of several launches of the same program. `own` is the variant that they were taken
     over, if the run has it. `processors`: of a host of the run, to say when ranks shared them. `most_events` (None:
-    MOST_EVENTS) are replayed, of all launches together; `tell` hears what is replayed. Raises NotAProfile without a
-    trace and for threads that call at once, Stuck where the trace is not whole.
+    MOST_EVENTS) are replayed, of all launches together; `tell` hears what is replayed. `untrusted`: why the curves are
+    not to be trusted, if so. Raises NotAProfile without a trace and for threads that call at once, Stuck where the
+    trace is not whole.
     """
     launches = [profile] if not isinstance(profile, Sequence) else list(profile)
     tell("reading the trace")
@@ -159,13 +146,15 @@ def predict(
     before = plain[own].itself if own in plain else None
     # What each launch spent beyond what the model says of its own library, and of which calls.
     rest = [0.0 for _ in launches]
-    by_call: list[dict[Key, float]] = [{} for _ in launches]
+    by_call = [Rest() for _ in launches]
+    least = 0.5
     if own is not None and own in plain:
         again = [replay(one, plain[own]) for one in made]
         rest = [took - mean(one) for took, one in zip(measured, again, strict=True)]
-        by_call = [_beyond(calls, one) for calls, one in zip(made, again, strict=True)]
+        by_call = [Rest.of(calls, one) for calls, one in zip(made, again, strict=True)]
         middle = middle_of(measured)
         found.residual = _residual(measured[middle], made[middle], own, again[middle])
+        least = found.residual.least
     bounds = {bound: costs(reading, bound, factors) for bound in ("value", "low", "high")}
     without = left_out(launches[0], made[0], reading.run, bounds["value"])
     bounds = {
@@ -183,7 +172,7 @@ def predict(
             variant, {bound: [mean(run) for run in some] for bound, some in runs.items()}
         )
         times = {
-            bound: [carried(time, more) for time, more in zip(some, rest, strict=True)]
+            bound: [carried(time, more, least) for time, more in zip(some, rest, strict=True)]
             for bound, some in replays[variant].seconds.items()
         }
         value = median(times["value"])
@@ -201,10 +190,7 @@ def predict(
                 high=(max(ends[1], value) + unsure) * error,
                 waiting=sum(run.waiting.values()) / ranks * 1e-9,
                 wall=run.wall * 1e-9 + max(rest[middle], 0.0),
-                by_call={
-                    key: max(time / ranks * 1e-9 + by_call[middle].get(key, 0.0), 0.0)
-                    for key, time in run.by_call.items()
-                },
+                by_call=shares(run, by_call[middle], value),
                 guessed=guessed(one, there),
                 missing=dict(run.without_curve),
                 beyond=beyond(one, there),
@@ -213,7 +199,9 @@ def predict(
         )
     found.variants.sort(key=lambda prediction: prediction.seconds)
     names = [one.variant for one in found.variants]
-    found.unknown = unknown(launches[0], made, reading.run, names, processors)
+    if found.residual is None:
+        found.same_library = of_library(launches[0], names)
+    found.unknown = unknown(launches[0], made, reading.run, names, processors, untrusted, found.residual)
     if not found.unknown:
         found.pairs = pairs([replays[name] for name in names], rest, own)
         found.tiers = tiers(names, found.pairs)
@@ -292,23 +280,6 @@ def needs(made: Calls, between: bool = False) -> Needs:
 
 def mean(one: Replayed) -> float:
     return sum(one.by_rank.values()) / max(len(one.by_rank), 1) * 1e-9
-
-
-def took(made: Calls) -> dict[Key, float]:
-    """Seconds by call, mean over the ranks."""
-    ranks = max(len(made.ranks), 1)
-    found: dict[Key, float] = {}
-    for some in made.ranks.values():
-        for call in some:
-            key = (call.name, call.bytes)
-            found[key] = found.get(key, 0.0) + call.took_ns / ranks * 1e-9
-    return found
-
-
-def _beyond(made: Calls, again: Replayed) -> dict[Key, float]:
-    """By call, how much more the profile has than the replay."""
-    ranks = max(len(made.ranks), 1)
-    return {key: time - again.by_call.get(key, 0.0) / ranks * 1e-9 for key, time in took(made).items()}
 
 
 def _residual(seconds: float, made: Calls, variant: str, again: Replayed) -> Residual:

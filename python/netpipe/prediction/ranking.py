@@ -54,9 +54,9 @@ class Pair:
         return self.times.low > 1.0
 
 
-def carried(replayed: float, beyond: float) -> float:
-    """A model that says too much by more than half of it is not corrected further."""
-    return max(replayed + beyond, replayed / 2)
+def carried(replayed: float, beyond: float, least: float = 0.5) -> float:
+    """What a model says too much is taken off down to this share of what it says."""
+    return max(replayed + beyond, least * replayed)
 
 
 def spread(values: Sequence[float]) -> float:

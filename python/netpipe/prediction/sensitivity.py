@@ -27,7 +27,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from netpipe.prediction.costs import BOUNDS, Bound, Costs, Factors, costs
-from netpipe.prediction.guessed import exchanged
 from netpipe.prediction.predict import LEAST_ERROR, mean, set_within
 from netpipe.prediction.ranking import carried, spread
 from netpipe.prediction.replay import replay
@@ -42,6 +41,8 @@ from netpipe.prediction.unknown import (
     refuse_threads,
     unknown,
 )
+from netpipe.prediction.unknown.guessed import exchanged
+from netpipe.prediction.unknown.residual import Residual
 from netpipe.profiles.trace.first_part import FirstPart, replayed, time_in_calls
 from netpipe.reading.estimate import Estimate
 from netpipe.units import listed
@@ -130,6 +131,7 @@ def sensitivities(
     processors: int | None = None,
     most_events: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    untrusted: str = "",
 ) -> Sensitivities:
     """Of every variant that has a ping-pong. The arguments are those of `predict`; MOST_EVENTS is less. Of ranks that
     share processors nothing is said but why. Raises NotAProfile without a trace, Stuck where the trace is not whole.
@@ -140,13 +142,17 @@ def sensitivities(
     plain = {bound: costs(reading, bound) for bound in BOUNDS}
     without = left_out(launches[0], made[0], reading.run, plain["value"])
     there = [name for name in plain["value"] if name not in without]
-    if why := unknown(launches[0], made, reading.run, there, processors):
-        found.notes.append(f"{why}, so nothing is said about what the program is sensitive to")
-        return found
     explained = own if own in plain["value"] and fits(launches[0], made[0], reading.run, own) else None
     beyond = [0.0 for _ in made]
+    residual = None
     if explained is not None:
-        beyond = [time_in_calls(one) - mean(replay(one, plain["value"][explained])) for one in made]
+        again = [mean(replay(one, plain["value"][explained])) for one in made]
+        beyond = [time_in_calls(one) - time for one, time in zip(made, again, strict=True)]
+        residual = Residual(explained, median(map(time_in_calls, made)), median(again))
+    if why := unknown(launches[0], made, reading.run, there, processors, untrusted, residual):
+        found.notes.append(f"nothing is said about what the program is sensitive to: {why}")
+        return found
+    if explained is not None:
         set_within(plain.values(), plain["value"][explained].itself)
     if without:
         found.notes.append(left_out_text(without))

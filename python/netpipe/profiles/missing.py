@@ -5,6 +5,7 @@ Whoever shows a profile or makes something of it says that, because means are ov
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from netpipe.profiles.lines import Profile, Rank
 from netpipe.units import counted, listed
 
+FATAL = {one.value: one.name for one in (signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)}
 MOST_LISTED = 1 << 16  # ranks that the file lacks; the number in a damaged first line may be any
 
 
@@ -85,8 +87,20 @@ def lost_text(gap: Gap, ranks: int) -> str:
     if gap.what == "problem":
         return f"{some}: {gap.why}"
     if gap.what == "failed":
-        return f"the command ended with exit code {gap.count}"
+        return f"the command ended with {code_text(gap.count)}"
     return f"the file lacks the trace of {some}, or the end of it"
+
+
+def code_text(code: int) -> str:
+    """An exit code of a command, and the signal that it may stand for: a shell and most launchers add 128 to it, and
+    MPICH's gives the signal alone. Its words go to the user's terminal, and nothing else tells the two apart.
+    """
+    if code in FATAL:
+        name = f"{FATAL[code]} (signal {code})"
+        return f"exit code {code}, with which MPICH's launcher also tells that {name} ended a rank"
+    if code - 128 in FATAL:
+        return f"exit code {code}, which stands for {FATAL[code - 128]} (signal {code - 128})"
+    return f"exit code {code}"
 
 
 def ranks_text(some: Sequence[int], ranks: int) -> str:

@@ -22,6 +22,7 @@ from netpipe.libraries.starting.scratch import Scratch
 from netpipe.profiles import Profile, merge
 from netpipe.profiles.lines import SCHEMA, End, Header
 from netpipe.profiles.merge import Parts
+from netpipe.profiles.missing import code_text
 from netpipe.profiling.left import FOLDERS, Save, has_parts, note, offer, remedy
 from netpipe.profiling.target import Target, understand
 from netpipe.units import counted
@@ -149,11 +150,10 @@ def _nothing(target: Target, code: int, found: Parts) -> str:
         return f"there is no profile: {found.foreign}; start it with the launcher of its own library"
     if found.why:
         return f"there is no profile: {found.why}"
-    if code:
-        return f"there is no profile: {name} ended with exit code {code} before MPI_Init"
+    how = f"{name} ended with {code_text(code)}, and " if code else ""
     return (
-        f"there is no profile: no process called MPI_Init of {target.build.title}; is {name} an MPI program of that "
-        "library, linked with its shared library?"
+        f"there is no profile: {how}no process called MPI_Init of {target.build.title}; is {name} an MPI program of "
+        "that library, linked with its shared library?"
     )
 
 

@@ -5,15 +5,21 @@ profile is of one program, and each launcher has its own way to give its process
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from netpipe.units import counted
 
 LARGEST = 1 << 20  # bytes that are read
 LAUNCHER_NAME = re.compile(r"(mpirun|mpiexec|orterun|prun|prterun|srun)([._-].*)?")
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 # Words of a shell behind which a command begins.
 BEFORE = {"&&", "||", "|", ";", "!", "(", "{", "then", "do", "else", "time", "exec", "env", "if", "while"}
+SHELL = re.compile(r"(ba|da|z|k|a)?sh")
+COMMAND_OPTION = re.compile(r"-[a-z]*c")  # -c, -lc, -ec
+SEPARATORS = re.compile(r"&&|\|\||[;&|\n]")
 LONGEST = 60  # characters of a command in a sentence
 
 
@@ -30,6 +36,19 @@ def launches(path: Path) -> list[tuple[int, str]]:
         return []
     lines = enumerate(text.decode(errors="replace").splitlines(), 1)
     return [(number, command) for number, line in lines for command in _launch(line.split())]
+
+
+def launches_of_words(command: Sequence[str]) -> tuple[str, list[str]]:
+    """What a shell is given as text (sh -c "mpirun ..."), and the commands in it that start a program by a launcher."""
+    for at, word in enumerate(command[:-1]):
+        if not SHELL.fullmatch(Path(word).name):
+            continue
+        options = itertools.takewhile(lambda one: one.startswith("-"), command[at + 1 :])
+        for place, option in enumerate(options, at + 2):
+            if COMMAND_OPTION.fullmatch(option) and place < len(command):
+                pieces = SEPARATORS.split(command[place])
+                return f"{word} {option}", [one for text in pieces for one in _launch(text.split())]
+    return "", []
 
 
 def _launch(words: Sequence[str]) -> Iterator[str]:
@@ -50,10 +69,21 @@ def sentence(path: Path, found: Sequence[tuple[int, str]]) -> str:
     lines = [str(number) for number, _ in found]
     some = lines if len(lines) <= 4 else [*lines[:3], "..."]
     where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(some)}"
-    command = found[0][1]
-    if len(command) > LONGEST:
-        command = f"{command[:LONGEST]}..."
     return (
         f"{path} is a script that starts launchers itself ({where}), and a profile is of one program; profile each "
-        f"inside the script, with an output of its own: netpipe profile -o profile-1.jsonl -- {command}"
+        f"inside the script, with an output of its own: {_remedy(found[0][1])}"
     )
+
+
+def sentence_of_words(shell: str, found: Sequence[str]) -> str:
+    """The same of what a shell is given as text. `shell`: sh -c"""
+    each = "it" if len(found) == 1 else "each of them"
+    return (
+        f"{shell} starts {counted(len(found), 'launcher')} itself, and a profile is of one program; profile {each} "
+        f"without {shell}, with an output of its own: {_remedy(found[0])}"
+    )
+
+
+def _remedy(command: str) -> str:
+    short = command if len(command) <= LONGEST else f"{command[:LONGEST]}..."
+    return f"netpipe profile -o profile-1.jsonl -- {short}"

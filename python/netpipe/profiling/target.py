@@ -72,6 +72,9 @@ def understand(command: Sequence[str]) -> Target:
             found := next(((path, lines) for path in files if (lines := scripts.launches(path))), None)
         ) is not None:
             raise Failure(USAGE, scripts.sentence(*found))
+        shell, commands = scripts.launches_of_words(command[at:])
+        if commands:
+            raise Failure(USAGE, scripts.sentence_of_words(shell, commands))
         raise Failure(
             USAGE,
             f"{command[at]} is not linked with an MPI library, and is no launcher of one; give the launcher's command: "

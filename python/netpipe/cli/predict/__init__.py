@@ -102,6 +102,7 @@ def command(
     """
     from netpipe.cli.predict.measured import measure
     from netpipe.cli.predict.result import as_json as json_of
+    from netpipe.findings.trust import doubt
     from netpipe.prediction import (
         Factors,
         UnknownVariant,
@@ -151,18 +152,27 @@ def command(
                 "name the runs that have the curves of the libraries, or get them with --measure "
                 "mpi@NAME:transport=tcp",
             )
+        # Judged one by one: together they are no run that was ever made.
+        names = [*runs, *([output] if len(there) > len(runs) else [])]
+        untrusted = "; ".join(
+            filter(None, (doubt(Reading(run), str(name)) for run, name in zip(there, names, strict=True)))
+        )
         whole = one_run(there)
         reading, cores = Reading(whole), processors(whole)
         own = own_variant(profiles[0], whole, own)
         with closing(Line(console(sys.stderr), say)) as line:
-            found = predict(profiles, reading, own, factors, cores, events, line.show)
+            found = predict(profiles, reading, own, factors, cores, events, line.show, untrusted)
             before = (
-                predict(profiles, reading, own, None, cores, events, line.show)
+                predict(profiles, reading, own, None, cores, events, line.show, untrusted)
                 if factors != Factors()
                 else None
             )
             beside = held(before or found, _of_variants(others, [one.variant for one in found.variants]))
-            curves = sensitivities(profiles, reading, own, cores, events, line.show) if sensitive else None
+            curves = (
+                sensitivities(profiles, reading, own, cores, events, line.show, untrusted)
+                if sensitive
+                else None
+            )
     except (NotAProfile, Stuck) as error:
         raise Failure(USAGE, str(error)) from None
     except UnknownVariant as error:
@@ -231,6 +241,7 @@ def _factors(whats: tuple[str, ...]) -> Factors:
 def _measured_profiles(given: tuple[tuple[str, Path], ...], program: Profile) -> dict[str, list[Profile]]:
     """The profiles that the prediction is held against, by the variant that was given with them. Raises Failure (2)."""
     from netpipe.profiles import read
+    from netpipe.profiles.same import difference
 
     found: dict[str, list[Profile]] = {}
     for variant, path in given:
@@ -240,6 +251,12 @@ def _measured_profiles(given: tuple[tuple[str, Path], ...], program: Profile) ->
                 USAGE,
                 f"{path} has {profile.header.ranks} ranks and the predicted program {program.header.ranks}; name a "
                 "profile of the same program",
+            )
+        if differs := difference(program, profile):
+            raise Failure(
+                USAGE,
+                f"{path} is of a program that makes other calls than the predicted one: {differs}; name a profile of "
+                "the same program, with the same problem",
             )
         found.setdefault(variant, []).append(profile)
     return found

@@ -43,6 +43,7 @@ def measure(
     `most_events`: of the traces, as in `predict`. Raises Failure, and NotAProfile without a trace.
     """
     from netpipe.applications.contact import first_contacts
+    from netpipe.applications.plan import refuse_other_layers
     from netpipe.prediction import lacking, one_run
     from netpipe.prediction.predict import SMALL
     from netpipe.profiles.trace.chosen import MOST_EVENTS
@@ -61,6 +62,7 @@ def measure(
         Request(list(variants), patterns=asked)
     ).plan  # names without settings that are the default
     names = [one.variant for one in plan.variants]
+    refuse_other_layers(names, "a program of MPI is predicted")
     check([*dict.fromkeys(curve.variant for curve in (reading.curves if reading else ())), *names])
     as_named = dict(zip(asked, plan.patterns, strict=True))
     need = {(as_named[pattern], ranks): sizes for (pattern, ranks), sizes in need.items()}

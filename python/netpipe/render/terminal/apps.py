@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.escapes import printable
+from netpipe.findings.machine.load import LOADED
 from netpipe.kernels.lines import bound
 from netpipe.kernels.table import LEAST
 from netpipe.render.terminal.live import LINE_S
-from netpipe.render.terminal.rows import Rows
+from netpipe.render.terminal.rows import Rows, print_paragraph
 from netpipe.units import TIME_STEPS, UNKNOWN, bracketed_text, counted, digits, listed
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def print_table(out: Console, rows: Sequence[Row], processors: int | None) -> No
     whole, unrated, least = (table(rows, left_out) for left_out in ((), (MOPS,), (MOPS, SPEED_UP)))
     fitting = (one for one in (whole, unrated) if one.fits(out.width))
     out.print(next(fitting, unrated if unrated.fits(out.width, broken=True) else least))
+    if alarm := load_alarm(rows, processors):
+        print_paragraph(out, "!", "yellow", alarm)
     for note in notes(rows, processors):
         out.print(note, style="dim")
 
@@ -182,7 +185,38 @@ def notes(rows: Sequence[Row], processors: int | None) -> list[str]:
         if any(row.tied and row.seconds is not None and row.seconds.low is None for row in rows):
             why = f"an interval needs {LEAST} launches that verify"
         said.append(f"~: not known to be slower than the fastest, as {why}.")
-    return [*said, *_hosts(rows), *_placements(rows, processors)]
+    return [*said, *_hosts(rows), *_placements(rows, processors), *_busy(rows, processors)]
+
+
+def load_alarm(rows: Sequence[Row], processors: int | None) -> str:
+    """That other work ran beside at least half of the launches, in the words of `netpipe show` for a run; empty if not.
+    The load average alone does not tell: the ranks of the launch before are in it.
+    """
+    loads = [one for row in rows for one in row.loads]
+    loaded = [
+        one for one in loads if one.other_busy_processes and (one.average_1 or 0) > LOADED * (processors or 1)
+    ]
+    if not loaded or 2 * len(loaded) < len(loads):
+        return ""
+    most = max(one.average_1 or 0 for one in loaded)
+    others = max(one.other_busy_processes or 0 for one in loaded)
+    on = "" if processors is None else f" on {counted(processors, 'processor')}"
+    return (
+        f"Do not trust these times until this is fixed: load. {counted(others, 'other process', 'other processes')} at "
+        f"most wanted to run when {len(loaded)} of {counted(len(loads), 'launch', 'launches')} began, and the load "
+        f"average of a minute was up to {most:.1f}{on}. List what runs with: top -o %CPU"
+    )
+
+
+def _busy(rows: Sequence[Row], processors: int | None) -> list[str]:
+    """The same of fewer launches, which medians bear."""
+    loads = [one for row in rows for one in row.loads]
+    busy = sum(bool(one.other_busy_processes) for one in loads)
+    if not busy or load_alarm(rows, processors):
+        return []
+    return [
+        f"Other processes wanted to run when {busy} of {counted(len(loads), 'launch', 'launches')} began."
+    ]
 
 
 def _hosts(rows: Sequence[Row]) -> list[str]:

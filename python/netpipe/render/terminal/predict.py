@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from netpipe.prediction import Held
-    from netpipe.prediction.predict import Predicted, Prediction, Residual
+    from netpipe.prediction.predict import Predicted, Prediction
 
 
 def print_prediction(
@@ -41,15 +41,9 @@ def print_prediction(
         print_paragraph(out, "·", "bold", verdict(found))
     residual = found.residual
     if residual is None:
-        print_paragraph(
-            out,
-            "!",
-            "yellow",
-            "no variant of the run is that of the profile, so nothing tells how well the model fits this application; "
-            "the intervals are those of the curves, and of what the model was wrong by for other programs",
-        )
-    else:
-        print_paragraph(out, "·", "dim", own_text(residual))
+        print_paragraph(out, "!", "yellow", no_own_text(found))
+    elif not found.unknown.startswith(residual.text):
+        print_paragraph(out, "·", "dim", residual.text)
     for note in found.notes:
         print_paragraph(out, "!", "yellow", note)
     if get is not None:
@@ -122,11 +116,17 @@ def measured_table(measured: Sequence[Held]) -> Rows:
     return table
 
 
-def own_text(residual: Residual) -> str:
-    """How well the model fits the library of the profile."""
+def no_own_text(found: Predicted) -> str:
+    """That the model was not held against the profile, and what would do that."""
+    text = (
+        "no variant of the run is known to be that of the profile, so nothing tells how well the model fits this "
+        "application; the intervals are those of the curves, and of what the model was wrong by for other programs"
+    )
+    if not found.same_library:
+        return text
     return (
-        f"over its own library ({residual.variant}) the profile has {time_text(1e9 * residual.measured)} in MPI, and "
-        f"the model says {time_text(1e9 * residual.predicted)}"
+        f"{text}. The profile was taken over the library of {listed(found.same_library)}; if with the same settings, "
+        f"say so: --own {found.same_library[0]}"
     )
 
 

@@ -11,7 +11,8 @@ from netpipe.render.terminal.rows import GAP, Rows, pieces
 from netpipe.units import UNKNOWN, share_text, size_text, time_text
 
 if TYPE_CHECKING:
-    from netpipe.prediction.predict import Key, Predicted
+    from netpipe.prediction.predict import Predicted
+    from netpipe.prediction.shares import Key
 
 CALLS = 8  # rows, before the one of all other calls together
 HEADING = 14  # columns of a line of a heading, where the name may be broken

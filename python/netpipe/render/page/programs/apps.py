@@ -14,7 +14,15 @@ from netpipe.render.drawing.scope import Scope
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
 from netpipe.render.page.template import template, text_of
-from netpipe.render.terminal.apps import behind_text, failures, in_order, kernel_text, notes, time_text
+from netpipe.render.terminal.apps import (
+    behind_text,
+    failures,
+    in_order,
+    kernel_text,
+    load_alarm,
+    notes,
+    time_text,
+)
 from netpipe.units import UNKNOWN, counted, digits, listed, sentence, span_text
 
 MOST_RUNS = 2000  # in the table of every run
@@ -36,7 +44,7 @@ def page(found: Applications, title: str | None = None, source: Path | None = No
         title=title or _title(found, every),
         facts=list(_facts(found, every)),
         answers=list(answers(every)),
-        alarms=[sentence(one) for one in failures(every)],
+        alarms=[sentence(one) for one in (*filter(None, [load_alarm(every, processors)]), *failures(every))],
         ended=found.end is not None,
         figures=_drawn(scope),
         subtitle=scope.subtitle if every else "",

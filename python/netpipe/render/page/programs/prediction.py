@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from netpipe.findings.trust import doubt
 from netpipe.prediction import own_variant, predict, processors, sensitivities
 from netpipe.render.figures import sensitivity as figure
 from netpipe.render.page.programs.chart import Chart, charts
 from netpipe.render.page.tables import Column, Table
-from netpipe.render.terminal.predict import own_text, seconds_text, times_first_text, verdict, whole_text
+from netpipe.render.terminal.predict import seconds_text, times_first_text, verdict, whole_text
 from netpipe.render.terminal.sensitivity import sentences, tolerance_rows
 from netpipe.render.terminal.split import cells, difference_rows, parts
 from netpipe.units import capital, sentence, time_text
@@ -51,14 +52,15 @@ def elsewhere(launches: Sequence[Profile], reading: Reading, own: str | None = N
     Raises NotAProfile without a trace, Stuck where the trace is not whole, UnknownVariant if the run lacks `own`.
     """
     own, there = own_variant(launches[0], reading.run, own), processors(reading.run)
-    found = predict(launches, reading, own, processors=there)
-    curves = sensitivities(launches, reading, own, there)
+    untrusted = doubt(reading, "the run")
+    found = predict(launches, reading, own, processors=there, untrusted=untrusted)
+    curves = sensitivities(launches, reading, own, there, untrusted=untrusted)
     notes = dict.fromkeys(map(_sentence, [*found.notes, *curves.notes]))
     return Elsewhere(
         _verdict(found) if found.variants else "The run has no ping-pong, which every prediction needs.",
         _table(found),
         _split(found),
-        sentence(capital(own_text(found.residual))) if found.residual else "",
+        sentence(capital(found.residual.text)) if found.residual else "",
         _differences(found),
         tuple(notes),
         tuple(map(_dependence, curves.variants)),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a prediction cannot know: whether ranks shared processors, what messages between hosts cost where only those
-within a host were measured, what calls take that the replay leaves as they were, and what several threads of a rank do
-at once.
+within a host were measured, what calls take that the replay leaves as they were, what several threads of a rank do at
+once, and what comes of curves that nobody should trust, or that the profile itself contradicts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from netpipe.profiles.trace.calls import Kind
 from netpipe.units import counted, listed
 
 if TYPE_CHECKING:
+    from netpipe.prediction.unknown.residual import Residual
     from netpipe.profiles import Profile
     from netpipe.profiles.trace.calls import Calls
     from netpipe.records import Run
@@ -28,13 +29,23 @@ NAMED = 3  # calls, of those that take most
 
 
 def unknown(
-    profile: Profile, made: Sequence[Calls], run: Run, variants: Collection[str], processors: int | None
+    profile: Profile,
+    made: Sequence[Calls],
+    run: Run,
+    variants: Collection[str],
+    processors: int | None,
+    untrusted: str,
+    residual: Residual | None,
 ) -> str:
-    """Why nothing is known about any of the variants; empty where something is."""
+    """Why nothing is known about any of the variants; empty where something is. `untrusted`: why the curves are not to
+    be trusted, if so.
+    """
     return (
         oversubscribed(profile, processors)
         or _apart(profile, made[0], run, variants)
         or (fixed_text(made) if fixed(made) > MOST_FIXED else "")
+        or untrusted
+        or ("" if residual is None else residual.misfit_text)
     )
 
 
