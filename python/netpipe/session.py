@@ -32,6 +32,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ from netpipe.launch.variants import (
     with_every,
 )
 from netpipe.launch.variants import expand as expand_libraries
+from netpipe.libraries.starting.description import find
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch, only_opens
 from netpipe.records import SCHEMA, End, Header, Run, Theory
@@ -194,7 +196,7 @@ class Session:
         """What `measure` asks before it starts anything. Raises Failure (3) where a library or its launcher has gone,
         or the launcher cannot start processes here.
         """
-        jobs.Launchers(self._job_settings).check_all(one.module for one in self.plan.variants)
+        self._launchers().check_all(one.module for one in self.plan.variants)
 
     def measure(
         self,
@@ -227,7 +229,7 @@ class Session:
             launch.find("local"),
             self.request.launches,
             watch,
-            site=jobs.Launchers(self._job_settings),
+            site=self._launchers(),
             others=tuple(self._plans[1:]),
             run=so_far,
             first_launch=1 + max((plan.launch for plan in so_far.plans), default=-1),
@@ -249,6 +251,13 @@ class Session:
         return Result(reading, code, measurement.run.path, recording.kept)
 
     # ------------------------------------------------------------------------------------------- inside
+
+    def _files(self) -> list[str]:
+        """Of modules outside the installation."""
+        return [os.fspath(Path(file).absolute()) for file in self.request.modules]
+
+    def _launchers(self) -> jobs.Launchers:
+        return jobs.Launchers(self._job_settings, describe=partial(find, files=self._files()))
 
     def _record(self, measurement: Measurement, strict: Reading | None) -> int:
         """Measures and writes the last line, whatever happens. Returns the exit code. `strict`: what the run says, if
@@ -313,8 +322,7 @@ class Session:
         if "," not in text:
             return tuple(variants), settings
         counts = process_counts(text)
-        files = [os.fspath(Path(file).absolute()) for file in self.request.modules]
-        modules = {module["name"]: module for module in native.list_(files)["modules"]}
+        modules = {module["name"]: module for module in native.list_(self._files())["modules"]}
         found: list[str] = []
         fixed: list[str] = []  # their own number of ranks: in one process, or one on each side of a server
         for variant in variants:

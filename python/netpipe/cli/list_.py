@@ -33,7 +33,7 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     mpi stands for every MPI library that was added.
     """
     from netpipe import native
-    from netpipe.libraries.adding import layers
+    from netpipe.libraries.adding import discover, layers
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
@@ -51,7 +51,9 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
     listing["without_library"] = (
-        [asdict(layer) for layer in layers.without_library(listing)] if not chosen else []
+        [asdict(layer) for layer in layers.without_library(listing, discover.compiler_here)]
+        if not chosen
+        else []
     )
     if chosen:
         for kind in ("modules", "patterns"):
