@@ -208,9 +208,11 @@ class Session:
         onto: bool = False,
         confirms: str | None = None,
         check: Callable[[Run, int], None] | None = None,
+        keep_reasons: bool = True,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
-        measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
+        measurement without any result leaves it where it is. Where no run is there, such a measurement leaves its
+        records, which say why, unless `keep_reasons` is False. `onto`: the launches are added to the run in `output`,
         whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record, and so does `confirms`:
         the run that has the finding for which this is the experiment. `check` is called with the run and the number of
         the first launch when that has opened its variants; where it raises Failure nothing is measured, and a run that
@@ -243,7 +245,7 @@ class Session:
                 recording.append(_header(argv, confirms, self.request.completes))
                 for one in self.theories:
                     recording.append(one)
-            code = self._record(measurement, reading if strict else None)
+            code = self._record(measurement, reading if strict else None, keep_reasons)
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
             recording.close(discard=not has_results(measurement.run))
@@ -259,7 +261,7 @@ class Session:
     def _launchers(self) -> jobs.Launchers:
         return jobs.Launchers(self._job_settings, describe=partial(find, files=self._files()))
 
-    def _record(self, measurement: Measurement, strict: Reading | None) -> int:
+    def _record(self, measurement: Measurement, strict: Reading | None, keep_reasons: bool) -> int:
         """Measures and writes the last line, whatever happens. Returns the exit code. `strict`: what the run says, if
         all points have to be within the target.
         """
@@ -279,9 +281,8 @@ class Session:
                 measurement.recording.withdraw()
             elif measurement.started:
                 seconds = round(time.monotonic() - started_s + before_s, 3)
-                code = _finish(
-                    measurement, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
-                )
+                end = End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
+                code = _finish(measurement, end, keep_reasons)
         return code
 
     def _without_effect(self) -> list[str]:
@@ -466,12 +467,12 @@ def _header(argv: Sequence[str], confirms: str | None = None, completes: Sequenc
     )
 
 
-def _finish(measurement: Measurement, end: End) -> int:
+def _finish(measurement: Measurement, end: End, keep_reasons: bool) -> int:
     """Writes the last line, and returns the exit code. On a full disk the run file stays valid without that line. A
     file that another program removed, renamed or truncated is saved as far as possible.
     """
     recording = measurement.recording
-    if recording.output is not None and not recording.output.exists():
+    if keep_reasons and recording.output is not None and not recording.output.exists():
         # Nothing was measured, but there is no older run to protect, and this one says why.
         measurement.report(note=recording.keep())
     damage = recording.damage()
