@@ -42,6 +42,7 @@ from netpipe import launch, native, version
 from netpipe.events import Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
+from netpipe.launch.discontinued import about as about_discontinued
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
@@ -164,7 +165,7 @@ class Session:
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
         self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
         # a fault in any shows before the start
-        self.answers = [native.plan(plan.text()) for plan in self._plans]
+        self.answers = [_answer(plan, variants) for plan in self._plans]
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
         if "ranks" in request.settings:
@@ -452,6 +453,18 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
             FAILED,
             f"netpipe-worker returned an invalid plan ({error}); is {native.worker()} the same version as netpipe?",
         ) from None
+
+
+def _answer(plan: Plan, variants: Sequence[str]) -> dict[str, Any]:
+    """What the worker says about a plan. Raises Failure."""
+    try:
+        return native.plan(plan.text())
+    except Failure as failure:
+        for name in map(name_of, variants):
+            why, unknown = about_discontinued(name), f"there is no module '{name}'"
+            if why and failure.sentence.startswith(unknown):
+                raise Failure(failure.exit_code, f"{unknown}: {why}") from None
+        raise
 
 
 def _header(argv: Sequence[str], confirms: str | None = None, completes: Sequence[str] = ()) -> Header:

@@ -400,8 +400,8 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
 def test_each_launch_says_its_number(netpipe: Netpipe) -> None:
     lines = netpipe("run", "tcp", *SMALL, "--launches", "2").err.splitlines()
     assert [line.partition(", at most")[0] for line in lines if "variant" in line] == [
-        "netpipe: launch 1 of 2: 1 variant, 2 points",
-        "netpipe: launch 2 of 2: 1 variant, 2 points",
+        "netpipe: 1st of 2 launches: 1 variant, 2 points",
+        "netpipe: 2nd of 2 launches: 1 variant, 2 points",
     ]
 
 
