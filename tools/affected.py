@@ -320,7 +320,7 @@ def affected(changed: list[str] | None) -> Affected:
     try:
         return _affected(changed)
     finally:
-        gc.freeze()  # nor is it to walk them all once now: nothing of them is garbage, and that takes a fifth of the time
+        gc.freeze()  # nor once now: nothing of them is garbage, and that takes a fifth of the time
         gc.enable()
 
 
