@@ -121,6 +121,11 @@ def named_paths(path: Path) -> frozenset[str]:
     return paths_in(parsed(path), path)
 
 
+# Most nodes are neither, and there are half a million of them.
+_PATHS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)  # that _path_of knows
+_WITHOUT_PATHS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.alias, ast.Pass)
+
+
 def paths_in(tree: ast.AST, path: Path) -> frozenset[str]:
     """Files and folders of the project that the Python file `path` names, relative to the root: what it joins with `/`
     from ROOT or from its own place, and strings that look like a path ("docs/bench.md", "bounce.c" beside the file). A
@@ -139,7 +144,7 @@ def paths_in(tree: ast.AST, path: Path) -> frozenset[str]:
             if (value := _path_of(node.value, path, known)) is not None:
                 known[node.targets[0].id] = value  # its uses count
                 return
-        if (one := _path_of(node, path, known)) is not None:
+        if isinstance(node, _PATHS) and (one := _path_of(node, path, known)) is not None:
             add(one)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             word = node.value.rstrip("/")
@@ -148,8 +153,11 @@ def paths_in(tree: ast.AST, path: Path) -> frozenset[str]:
                 if "\0" not in word and len(word) < 100 and (path.parent / word).is_file():
                     add(path.parent / word)
         else:
-            for child in ast.iter_child_nodes(node):
-                visit(child)
+            for name in node._fields:
+                child = getattr(node, name, None)
+                for one in child if isinstance(child, list) else (child,):
+                    if isinstance(one, ast.AST) and not isinstance(one, _WITHOUT_PATHS):
+                        visit(one)
 
     visit(tree)
     return frozenset(found)

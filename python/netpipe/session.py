@@ -32,6 +32,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ from netpipe import launch, native, version
 from netpipe.events import Progress
 from netpipe.failure import DONE, FAILED, INTERRUPTED, UNSTABLE, USAGE, Failure
 from netpipe.launch import jobs, token
+from netpipe.launch.discontinued import about as about_discontinued
 from netpipe.launch.interrupt import Interrupt
 from netpipe.launch.lists import apart, copies, expand
 from netpipe.launch.plan import Plan
@@ -55,6 +57,7 @@ from netpipe.launch.variants import (
     with_every,
 )
 from netpipe.launch.variants import expand as expand_libraries
+from netpipe.libraries.starting.description import find
 from netpipe.libraries.starting.hosts import Hosts, check_name, own_address
 from netpipe.measurement import Measurement, Watch, only_opens
 from netpipe.records import SCHEMA, End, Header, Run, Theory
@@ -162,7 +165,7 @@ class Session:
         counts = [{"ranks": str(count)} for count in request.process_counts] or [{}]
         self._plans = [_plan(request, variants, {**settings, **count}) for count in counts]
         # a fault in any shows before the start
-        self.answers = [native.plan(plan.text()) for plan in self._plans]
+        self.answers = [_answer(plan, variants) for plan in self._plans]
         self.answer: dict[str, Any] = self.answers[0]
         self.plan: ResolvedPlan = _resolved(self.answer)
         if "ranks" in request.settings:
@@ -194,7 +197,7 @@ class Session:
         """What `measure` asks before it starts anything. Raises Failure (3) where a library or its launcher has gone,
         or the launcher cannot start processes here.
         """
-        jobs.Launchers(self._job_settings).check_all(one.module for one in self.plan.variants)
+        self._launchers().check_all(one.module for one in self.plan.variants)
 
     def measure(
         self,
@@ -206,9 +209,11 @@ class Session:
         onto: bool = False,
         confirms: str | None = None,
         check: Callable[[Run, int], None] | None = None,
+        keep_reasons: bool = True,
     ) -> Result:
         """Measures, and records to `output`. An older run there is renamed when the first result has been measured; a
-        measurement without any result leaves it where it is. `onto`: the launches are added to the run in `output`,
+        measurement without any result leaves it where it is. Where no run is there, such a measurement leaves its
+        records, which say why, unless `keep_reasons` is False. `onto`: the launches are added to the run in `output`,
         whose plan this one must be (`netpipe.command.continued`). `argv` goes into the record, and so does `confirms`:
         the run that has the finding for which this is the experiment. `check` is called with the run and the number of
         the first launch when that has opened its variants; where it raises Failure nothing is measured, and a run that
@@ -227,7 +232,7 @@ class Session:
             launch.find("local"),
             self.request.launches,
             watch,
-            site=jobs.Launchers(self._job_settings),
+            site=self._launchers(),
             others=tuple(self._plans[1:]),
             run=so_far,
             first_launch=1 + max((plan.launch for plan in so_far.plans), default=-1),
@@ -241,7 +246,7 @@ class Session:
                 recording.append(_header(argv, confirms, self.request.completes))
                 for one in self.theories:
                     recording.append(one)
-            code = self._record(measurement, reading if strict else None)
+            code = self._record(measurement, reading if strict else None, keep_reasons)
             measurement.report(launch=max((one.launch for one in measurement.run.launches), default=0))
         finally:
             recording.close(discard=not has_results(measurement.run))
@@ -250,7 +255,14 @@ class Session:
 
     # ------------------------------------------------------------------------------------------- inside
 
-    def _record(self, measurement: Measurement, strict: Reading | None) -> int:
+    def _files(self) -> list[str]:
+        """Of modules outside the installation."""
+        return [os.fspath(Path(file).absolute()) for file in self.request.modules]
+
+    def _launchers(self) -> jobs.Launchers:
+        return jobs.Launchers(self._job_settings, describe=partial(find, files=self._files()))
+
+    def _record(self, measurement: Measurement, strict: Reading | None, keep_reasons: bool) -> int:
         """Measures and writes the last line, whatever happens. Returns the exit code. `strict`: what the run says, if
         all points have to be within the target.
         """
@@ -270,9 +282,8 @@ class Session:
                 measurement.recording.withdraw()
             elif measurement.started:
                 seconds = round(time.monotonic() - started_s + before_s, 3)
-                code = _finish(
-                    measurement, End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
-                )
+                end = End(exit=code, reason=REASONS.get(code, "failed"), seconds=seconds)
+                code = _finish(measurement, end, keep_reasons)
         return code
 
     def _without_effect(self) -> list[str]:
@@ -313,8 +324,7 @@ class Session:
         if "," not in text:
             return tuple(variants), settings
         counts = process_counts(text)
-        files = [os.fspath(Path(file).absolute()) for file in self.request.modules]
-        modules = {module["name"]: module for module in native.list_(files)["modules"]}
+        modules = {module["name"]: module for module in native.list_(self._files())["modules"]}
         found: list[str] = []
         fixed: list[str] = []  # their own number of ranks: in one process, or one on each side of a server
         for variant in variants:
@@ -445,6 +455,18 @@ def _resolved(answer: Mapping[str, Any]) -> ResolvedPlan:
         ) from None
 
 
+def _answer(plan: Plan, variants: Sequence[str]) -> dict[str, Any]:
+    """What the worker says about a plan. Raises Failure."""
+    try:
+        return native.plan(plan.text())
+    except Failure as failure:
+        for name in map(name_of, variants):
+            why, unknown = about_discontinued(name), f"there is no module '{name}'"
+            if why and failure.sentence.startswith(unknown):
+                raise Failure(failure.exit_code, f"{unknown}: {why}") from None
+        raise
+
+
 def _header(argv: Sequence[str], confirms: str | None = None, completes: Sequence[str] = ()) -> Header:
     return Header(
         schema=SCHEMA,
@@ -458,12 +480,12 @@ def _header(argv: Sequence[str], confirms: str | None = None, completes: Sequenc
     )
 
 
-def _finish(measurement: Measurement, end: End) -> int:
+def _finish(measurement: Measurement, end: End, keep_reasons: bool) -> int:
     """Writes the last line, and returns the exit code. On a full disk the run file stays valid without that line. A
     file that another program removed, renamed or truncated is saved as far as possible.
     """
     recording = measurement.recording
-    if recording.output is not None and not recording.output.exists():
+    if keep_reasons and recording.output is not None and not recording.output.exists():
         # Nothing was measured, but there is no older run to protect, and this one says why.
         measurement.report(note=recording.keep())
     damage = recording.damage()

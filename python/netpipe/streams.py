@@ -6,10 +6,15 @@ an error: what is printed is lost, and nothing else is.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from netpipe.escapes import printable
+
+Line = TypeVar("Line")
 
 LONGEST_SENTENCE = 10_000  # characters; a name or a value in it may be as long as a file
 
@@ -39,7 +44,50 @@ def open_closed() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
-def drop_output() -> None:
-    """The reader of standard output has gone (`netpipe list | head`): what is left to be printed goes to /dev/null."""
+class _Outlet(io.FileIO):
+    """A standard stream whose reader may go (`netpipe check | head -1`). What is printed then is lost, and the command
+    goes on to its end, because its exit code says what it found.
+    """
+
+    gone = False  # the reader of standard output
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            _Outlet.gone |= self.fileno() == sys.stdout.fileno()
+            drop_output(self.fileno())
+            return len(data)
+
+
+def outlive_readers() -> None:
+    """Makes standard output and standard error such streams, in a process that is the program `netpipe`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        buffer = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+        made = io.TextIOWrapper(
+            buffer,
+            stream.encoding,
+            stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, made)
+
+
+def while_read(lines: Iterable[Line]) -> Iterator[Line]:
+    """These lines, as long as somebody reads what is printed; then it raises BrokenPipeError, which ends a command
+    quietly.
+    """
+    for line in lines:
+        if _Outlet.gone:
+            raise BrokenPipeError
+        yield line
+
+
+def drop_output(number: int | None = None) -> None:
+    """The reader of this stream (standard output) has gone: what is left to be printed goes to /dev/null."""
     with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno() if number is None else number)
+        os.close(null)

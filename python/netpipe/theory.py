@@ -81,7 +81,7 @@ def parse(text: str) -> Theory:
 
 
 def _value(text: str, key: str, value: str) -> float:
-    read, example = _OPTIONS[key]
+    read, example, _ = _OPTIONS[key]
     found = read(value) if len(value) <= MOST_DIGITS else None
     if found is None:
         raise Failure(USAGE, f"{text}: {key}={value} is not valid; write it as in {key}={example}")
@@ -98,14 +98,25 @@ def _time(text: str) -> float | None:
     return float(found[1]) * _NS[found[2]] if found else None
 
 
-_OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
-    "rate": (_rate, "10g"),
-    "latency": (_time, "2us"),
-    "packet": (_time, "100ns"),
-    "mtu": (bytes_of, "1460"),
-    "header": (bytes_of, "78"),
-    "rendezvous": (bytes_of, "64k"),
+_OPTIONS: dict[str, tuple[Callable[[str], float | None], str, str]] = {
+    "rate": (_rate, "10g", "bits per second of the link; must be given"),
+    "latency": (_time, "2us", "from one process to the other, of a message without bytes"),
+    "packet": (_time, "100ns", "time that each packet costs besides its bytes"),
+    "mtu": (bytes_of, "1460", "bytes of the message in one packet; without it a message is one packet"),
+    "header": (bytes_of, "78", "bytes on the wire that each packet adds; needs mtu"),
+    "rendezvous": (
+        bytes_of,
+        "64k",
+        "from this size on the sender first asks for a buffer and waits for the answer",
+    ),
 }
+
+SUMMARY = "what a link would do, a line beside the curves; nothing is measured for it"
+
+
+def settings() -> list[dict[str, str]]:
+    """The name of each setting, an example of its value, and what it is."""
+    return [{"name": name, "example": example, "help": text} for name, (_, example, text) in _OPTIONS.items()]
 
 
 @dataclass(frozen=True, slots=True)

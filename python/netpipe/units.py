@@ -154,6 +154,13 @@ def span_text(seconds: float | None) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
+def launch_text(place: int, launches: int) -> str:
+    """1st of 4 launches: not "launch 1", since launches are numbered from 0. `place` counts from 1."""
+    teen = 10 <= place % 100 <= 20
+    ending = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending} of {counted(launches, 'launch', 'launches')}"
+
+
 def counted(number: int, word: str, plural: str | None = None) -> str:
     """1, "point" -> "1 point"; 2, "point" -> "2 points"."""
     return f"{number} {word if number == 1 else plural or word + 's'}"

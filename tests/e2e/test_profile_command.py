@@ -418,7 +418,7 @@ def test_a_profile_is_predicted_over_what_is_measured_for_it(make: Make) -> None
     assert done.code == 0, done.err
     assert "mpi@mpich:transport=shm" in done.out
     assert "one variant" in done.out
-    assert "launch 4 of 4" in done.err
+    assert "4th of 4 launches" in done.err
     variant = "mpi@mpich:transport=shm"
     nothing = bench.run("predict", "profile.jsonl", "predict.jsonl", "--measure", variant, "-o", "more.jsonl")
     assert nothing.code == 0, nothing.err

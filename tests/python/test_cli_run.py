@@ -326,33 +326,10 @@ def test_an_option_of_launchers_that_has_no_effect_is_named(netpipe: Netpipe, op
     assert f"netpipe: {option} has no effect: these variants are forked on this host" in said.err
 
 
-def test_a_run_in_which_every_size_is_skipped_keeps_the_good_one(netpipe: Netpipe) -> None:
-    """Its variants were opened and its launches ended, as those of netpipe memory, but nothing was measured."""
-    netpipe("run", "tcp", *SMALL)
-    before = Path("run.jsonl").read_bytes()
-    said = netpipe("run", "tcp", *SMALL, fake="skipped=tcp")
-    assert said.code == 3
-    assert "nothing was measured, and run.jsonl is still the earlier run" in said.err
-    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
-    assert Path("run.jsonl").read_bytes() == before
-
-
 def test_the_report_needs_no_run_file(netpipe: Netpipe) -> None:
     assert netpipe("run", "tcp", *SMALL, "-o", "-", "-q", "--report", "report.html").code == 0
     assert [path.name for path in Path().iterdir()] == ["report.html"]
     assert "<html" in Path("report.html").read_text()
-
-
-@pytest.mark.gate
-def test_a_mistyped_run_keeps_the_good_one(netpipe: Netpipe) -> None:
-    netpipe("run", "tcp", *SMALL)
-    before = Path("run.jsonl").read_bytes()
-    said = netpipe("run", "shm", *SMALL, fake="unopened=shm")
-    assert said.code == 3
-    assert "netpipe: nothing was measured, and run.jsonl is still the earlier run\n" in said.err
-    assert "points are in" not in said.out
-    assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
-    assert Path("run.jsonl").read_bytes() == before
 
 
 def test_one_is_not_called_several(netpipe: Netpipe) -> None:
@@ -423,8 +400,8 @@ def test_without_a_terminal_progress_is_plain_lines(netpipe: Netpipe) -> None:
 def test_each_launch_says_its_number(netpipe: Netpipe) -> None:
     lines = netpipe("run", "tcp", *SMALL, "--launches", "2").err.splitlines()
     assert [line.partition(", at most")[0] for line in lines if "variant" in line] == [
-        "netpipe: launch 1 of 2: 1 variant, 2 points",
-        "netpipe: launch 2 of 2: 1 variant, 2 points",
+        "netpipe: 1st of 2 launches: 1 variant, 2 points",
+        "netpipe: 2nd of 2 launches: 1 variant, 2 points",
     ]
 
 
@@ -560,16 +537,6 @@ def test_an_interrupted_run_is_a_valid_shorter_one(fake: Path, number: signal.Si
     assert run.points
     assert run.end is not None
     assert (run.end.exit, run.end.reason) == (130, "interrupted")
-
-
-def test_a_reader_that_has_seen_enough_ends_it_quietly(fake: Path) -> None:
-    environment = {**os.environ, "FAKE_WORKER": ""}
-    arguments = [sys.executable, "-m", "netpipe", "run", "--json", "--quiet"]
-    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (0, b"")
 
 
 def test_the_report_is_made_of_the_run(netpipe: Netpipe) -> None:

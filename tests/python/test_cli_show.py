@@ -125,8 +125,8 @@ def test_the_live_table_fits(run: Run, width: int) -> None:
     for variant in ALL:
         assert re.search(rf"^{re.escape(variant)} .* \d+/124 +\d+", "\n".join(last), re.MULTILINE)
     assert any(line.endswith(" 6.1 of at most 24 s") for line in last)
-    words = next(line for line in last if line.startswith("launch 1 of 3"))
-    found = re.fullmatch(r"launch 1 of 3, pass 4, 868 points: (\d+) sampled, (\d+) settled", words)
+    words = next(line for line in last if line.startswith("1st of 3 launches"))
+    found = re.fullmatch(r"1st of 3 launches, pass 4, 868 points: (\d+) sampled, (\d+) settled", words)
     assert found is not None, words
     assert 300 <= int(found[1]) <= 868
     assert int(found[2]) == sum(point.converged is True for point in run.points[:300])

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_mpi import FAMILIES, SAYS, files, listed, make_mpi, make_mpicc, needs_cc, script
 
+from netpipe.failure import Failure
 from netpipe.libraries import Family, launchers
-from netpipe.libraries.adding import added, compiler, layers
+from netpipe.libraries.adding import added, compiler, discover, layers
 
 if TYPE_CHECKING:
     from conftest import Netpipe, Said
@@ -286,11 +287,40 @@ def test_into_a_folder_of_ones_choice(
 ) -> None:
     mpicc = make_mpi(tmp_path / "opt")
     mine = tmp_path / "mine"
-    assert netpipe("modules", "add", "mpi", "--mpicc", str(mpicc), "--into", str(mine)).code == 0
+    said = netpipe("modules", "add", "mpi", "--mpicc", str(mpicc), "--into", str(mine))
+    assert said.code == 0
+    # The command that it ends with finds the module there.
+    assert said.out.endswith(f"Measure it with: NETPIPE_MODULE_PATH={mine} netpipe run mpi@openmpi\n")
     assert files(mine) == ["mpi@openmpi.module", "mpi@openmpi.so"]
     assert listed(netpipe) == []
     monkeypatch.setenv("NETPIPE_MODULE_PATH", str(mine))
     assert [one["mpicc"] for one in listed(netpipe)] == [str(mpicc)]
+    said = netpipe("modules", "add", "mpi", "--mpicc", str(mpicc), "--into", str(mine))
+    assert said.out.endswith("Measure it with: netpipe run mpi@openmpi\n")
+    said = netpipe("modules", "add", "mpi", "--mpicc", str(mpicc), "--into", "a b", "--replace")
+    assert f"NETPIPE_MODULE_PATH='{Path.cwd()}/a b:{mine}' netpipe run" in said.out
+
+
+def test_a_library_module_that_is_given_as_a_file_brings_its_description(
+    netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker lists it with its description, which says what starts its processes: in no folder of modules."""
+    from netpipe import native
+    from netpipe.session import Request, Session
+
+    add = ("modules", "add", "mpi", "--mpicc", str(make_mpi(tmp_path / "opt")))
+    assert netpipe(*add, "--into", str(tmp_path / "mine")).code == 0
+    file = tmp_path / "mine" / "mpi@openmpi.module"
+    listing = native.list_()
+    module = {"name": "mpi@openmpi", "launched": True, "description": str(file)}
+    listed_with = {**listing, "modules": [*listing["modules"], module]}
+    monkeypatch.setattr(
+        native, "list_", lambda files=(): listed_with if list(files) == [str(file)] else listing
+    )
+    monkeypatch.chdir(tmp_path)
+    Session(Request(["tcp"], modules=["mine/mpi@openmpi.module"]))._launchers().check("mpi@openmpi")
+    with pytest.raises(Failure, match="there is no description of mpi@openmpi"):
+        Session(Request(["tcp"]))._launchers().check("mpi@openmpi")
 
 
 @pytest.mark.gate
@@ -321,8 +351,10 @@ def test_a_module_hides_one_in_another_folder_only_where_that_is_said(
 
 
 def test_a_layer_that_is_built_with_netpipe_is_not_added(
-    netpipe: Netpipe, modules: Path, tmp_path: Path
+    netpipe: Netpipe, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from netpipe import native
+
     (modules / "tcp.so").touch()
     said = netpipe("modules", "add", "tcp")
     assert (said.code, "tcp comes with netpipe" in said.err) == (2, True)
@@ -336,6 +368,15 @@ def test_a_layer_that_is_built_with_netpipe_is_not_added(
     source.write_text('summary = "s"\nbuild = "here"\n[needs]\nget = "apt install libibverbs-dev"\n')
     said = netpipe("modules", "add", "verbs")
     assert (said.code, "apt install libibverbs-dev, then build netpipe again" in said.err) == (3, True)
+    (modules / "verbs.so").touch()  # it was built
+    for available, code, says in ((True, 2, "netpipe run verbs\n"), (False, 3, "there is no RDMA device\n")):
+        one = {"name": "verbs", "summary": "s", "available": available, "reason": "there is no RDMA device"}
+        monkeypatch.setattr(native, "list_", lambda *_, one=one: {"modules": [one]})
+        said = netpipe("modules", "add", "verbs")
+        assert (said.code, said.err) == (
+            code,
+            f"netpipe: verbs comes with netpipe, so there is nothing to add: {says}",
+        )
     said = netpipe("modules", "add", "telepathy")
     assert (said.code, "there is no layer 'telepathy'" in said.err, "mpi" in said.err) == (2, True, True)
 
@@ -345,12 +386,21 @@ def test_layers_that_are_not_available_here_are_listed_with_the_reason(
 ) -> None:
     from netpipe import native
 
+    monkeypatch.setattr(discover, "candidates", lambda *_: iter(()))
     without = "no library for MPI was added; pip install mpich, then netpipe modules add mpi --mpicc PATH"
     for command in ("modules", "list", "doctor"):  # the example is true of all layers that are added
         said = " ".join(netpipe(command, *(["--no-yardstick"] if command == "doctor" else [])).out.split())
         assert without in said
         for layer in ("shmem", "armci", "tcgmsg"):
             assert f"netpipe modules add {layer} --" in said, command
+    # Where one of its compilers is here, it is named in place of a command that installs one.
+    mpicc = make_mpi(tmp_path / "here")
+    found = [discover.Candidate(mpicc, "PATH")]
+    monkeypatch.setattr(discover, "candidates", lambda layer, *_: iter(found if layer.name == "mpi" else []))
+    for command in ("modules", "list", "doctor"):
+        said = netpipe(command, *(["--no-yardstick"] if command == "doctor" else [])).out
+        together = "".join(said.split())  # a path may be broken at its end of a line
+        assert f"nolibraryforMPIwasadded;netpipemodulesaddmpi--mpicc{mpicc}" in together, command
     listing = native.list_()
     reason = "it was not built: no header; apt install libucx-dev, then build netpipe again"
     listing["modules"].append({"name": "ucx", "summary": "s", "available": False, "reason": reason})

@@ -481,7 +481,11 @@ def test_the_launches_of_a_part_are_counted_from_one() -> None:
     for so_far, launch in ((0, 3), (4, 4), (4, 5)):
         part = measuring.OfPart(Lines(said.append), so_far)
         part.show(Progress(Run(), ready, launch, 3 + so_far - launch, []))
-    assert [text.partition(":")[0] for text in said] == ["launch 4 of 4", "launch 1 of 4", "launch 2 of 4"]
+    assert [text.partition(":")[0] for text in said] == [
+        "4th of 4 launches",
+        "1st of 4 launches",
+        "2nd of 4 launches",
+    ]
 
 
 def test_what_no_variant_can_measure_is_left_out_and_named(

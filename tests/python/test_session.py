@@ -198,7 +198,7 @@ def test_an_interrupt_before_the_first_result_leaves_the_older_run(
         time.sleep(0.3)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "nothing was measured, and run.jsonl is still the earlier run" in err
+    assert "nothing was measured, and run.jsonl is still an earlier run without any result" in err
     assert [path.name for path in Path().iterdir()] == ["run.jsonl"]
     assert Path("run.jsonl").read_bytes() == before
 

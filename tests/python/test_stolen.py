@@ -62,6 +62,14 @@ def test_what_was_stolen_during_the_run_is_found_whatever_was_before() -> None:
     assert finding.evidence["steal_share"].value == pytest.approx(0.05)
 
 
+def test_the_only_launch_of_which_it_is_known_has_no_number() -> None:
+    (finding,) = found(measured([0.02], before=0.0))
+    assert finding.what == "During 1 of 2 launches, the host gave 2.0 % of the processor time to others."
+    one = measured([0.02], before=0.0)
+    one.plans[:] = one.plans[:1]
+    assert found(one)[0].what == "During this run, the host gave 2.0 % of the processor time to others."
+
+
 def test_yardsticks_know_every_launch_and_come_before_environments() -> None:
     run = measured([0.5], before=0.0)
     shares = {0: (None, 0.02, 0.08), 1: (None, 0.0, 0.02)}

@@ -19,6 +19,7 @@ from netpipe.libraries.adding import added, programs
 from netpipe.profiles import merge
 from netpipe.profiles.contact import first_ns
 from netpipe.profiles.lines import SCHEMA, End, Header
+from netpipe.units import launch_text
 
 KERNEL, CLASS, RANKS = "is", "S", 2
 LAUNCHES = 5
@@ -31,7 +32,7 @@ def first_contacts(variants: Sequence[str], tell: Tell = lambda _: None) -> dict
     found: dict[str, list[int]] = {task.cell.variant: [] for task in tasks}
     with Runner(TIMEOUT_S) as runner:
         for launch in range(LAUNCHES):
-            tell(f"what the first message takes: launch {launch + 1} of {LAUNCHES}")
+            tell(f"what the first message takes: {launch_text(launch + 1, LAUNCHES)}")
             for task in tasks:
                 library = programs.profiler(programs.builder(added.one(task.description.name)))
                 with tempfile.TemporaryDirectory(prefix="netpipe-contact-") as folder:

@@ -27,7 +27,7 @@ import click
 from netpipe.command.config import config_option
 from netpipe.escapes import printable
 from netpipe.failure import DONE, FAILED, INTERRUPTED, USAGE, Failure
-from netpipe.streams import drop_output, open_closed, say
+from netpipe.streams import drop_output, open_closed, outlive_readers, say
 
 
 class Commands(click.Group):
@@ -197,6 +197,8 @@ def main() -> NoReturn:
     # The points of a large run stay until the end, and few of our objects are in cycles: looking for these among
     # 200,000 points took a tenth of the time.
     gc.set_threshold(10_000_000, 50, 1000)
+    open_closed()
+    outlive_readers()
     code = call()
     with contextlib.suppress(OSError):
         sys.stderr.flush()

@@ -51,9 +51,10 @@ def command(strict: bool, yardstick: bool, files: tuple[str, ...], as_json: bool
     listing = native.list_(paths)
     there = list(added.checked())
     broken = {one.module.name: one.problem for one in there if one.problem}
-    absent = {layer.name: layer.reason for layer in layers.without_library(listing)}
-    diagnosis = diagnose(listing, environment, broken | absent)
     libraries = discover.find([one.module for one in there], Path.cwd())
+    usable = {one.layer: one.compiler for one in reversed(libraries) if one.problem is None}
+    missing = layers.without_library(listing, lambda layer: usable.get(layer.name))
+    diagnosis = diagnose(listing, environment, broken | {one.name: one.reason for one in missing})
     measured, problem = take_yardstick(listing, paths) if yardstick and diagnosis.possible else (None, None)
     code = UNAVAILABLE if not diagnosis.possible else GATE if strict and diagnosis.severe else DONE
     if as_json:

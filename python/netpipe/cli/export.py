@@ -112,13 +112,13 @@ def export_profile(path: Path, output: str | None, most_events: int | None) -> N
     from netpipe.profiles.trace.chosen import MOST_EVENTS, events, first_events
     from netpipe.profiles.trace.first_part import PROFILER_NS
     from netpipe.render.export.goal import NoSchedule, schedule
-    from netpipe.streams import say
+    from netpipe.streams import say, while_read
 
     try:
         whole = read(path)
         made = calls(whole, PROFILER_NS / 2, first_events(whole, most_events or MOST_EVENTS))
         if output is None:
-            sys.stdout.writelines(schedule(made, whole))
+            sys.stdout.writelines(while_read(schedule(made, whole)))
         else:
             write_lines(schedule(made, whole), Path(output))
     except (NotAProfile, NoSchedule) as error:

@@ -32,8 +32,9 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     With the name of a module: its options. With that of a pattern: its options, and what it measures besides the time.
     mpi stands for every MPI library that was added.
     """
-    from netpipe import native
-    from netpipe.libraries.adding import layers
+    from netpipe import native, theory
+    from netpipe.launch.discontinued import about
+    from netpipe.libraries.adding import discover, layers
 
     listing = native.list_([str(Path(file).absolute()) for file in files])
     known = {one["name"]: one for kind in ("patterns", "modules") for one in listing[kind]}
@@ -42,22 +43,27 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
         dict.fromkeys(one.partition(":")[0] for name in names for one in stands_for.get(name, [name]))
     )
     for name in chosen:
-        if name not in known:
+        if name not in known and name != theory.NAME:
             if (
                 why := {Path(one["path"]).stem: one["reason"] for one in listing["refused"]}.get(name)
             ) is not None:
                 raise Failure(UNAVAILABLE, why)
-            near = get_close_matches(name, known, n=1)
+            if (gone := about(name)) is not None:
+                raise Failure(USAGE, f"there is no module '{name}': {gone}")
+            near = get_close_matches(name, (*known, theory.NAME), n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
             raise Failure(USAGE, f"there is no module or pattern '{name}'; {hint}")
     listing["without_library"] = (
-        [asdict(layer) for layer in layers.without_library(listing)] if not chosen else []
+        [asdict(layer) for layer in layers.without_library(listing, discover.compiler_here)]
+        if not chosen
+        else []
     )
     if chosen:
         for kind in ("modules", "patterns"):
             listing[kind] = [one for one in listing[kind] if one["name"] in chosen]
+    drawn = {"theory": theory.settings()} if theory.NAME in chosen else {}
     if as_json:
-        click.echo(json.dumps({**listing, **({"stands_for": stands_for} if stands_for else {})}))
+        click.echo(json.dumps({**listing, **({"stands_for": stands_for} if stands_for else {}), **drawn}))
         return
     from netpipe.render.terminal.rows import console
 
@@ -68,8 +74,10 @@ def command(names: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> No
     for place, name in enumerate(chosen):
         if place:
             out.print()
-        one = known[name]
-        if "formula" in one:
+        one = known.get(name, {})
+        if not one:
+            print_theory(out)
+        elif "formula" in one:
             print_pattern(out, one)
         else:
             print_module(out, one)
@@ -165,6 +173,21 @@ def print_module(out: Console, module: dict[str, Any]) -> None:
     if not module["available"]:
         prose(out, f"not available: {module['reason']}")
     print_options(out, module["options"])
+
+
+def print_theory(out: Console) -> None:
+    from rich.text import Text
+
+    from netpipe import theory
+    from netpipe.render.terminal.rows import Rows
+
+    prose(out, Text(theory.NAME, style="bold").append(f": {theory.SUMMARY}", style="not bold"))
+    prose(out, "give it beside a module: netpipe run tcp theory:rate=10g,latency=5us", style="dim")
+    out.print()
+    made = Rows(("setting", "name"), ("such as", "left"), ("what it is", "left"))
+    for one in theory.settings():
+        made.add_row(one["name"], Text(one["example"]), Text(one["help"]))
+    out.print(made)
 
 
 def print_options(out: Console, options: list[dict[str, Any]], header: str = "option") -> None:

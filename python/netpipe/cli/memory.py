@@ -79,7 +79,7 @@ class Starts:
 
     def show(self, progress: Progress) -> None:
         from netpipe.events import Ready
-        from netpipe.units import counted
+        from netpipe.units import counted, launch_text
 
         if progress.note:
             say(progress.note)
@@ -88,9 +88,8 @@ class Starts:
             opened = [variant for variant in progress.run.variants if variant.launch == progress.launch]
             most = max((len(variant.ranks) for variant in opened), default=0)
             variants = counted(progress.event.variants or 0, "variant")
-            self.say(
-                f"launch {self.seen} of {self.launches}: {variants} opened, with up to {counted(most, 'rank')}"
-            )
+            launch = launch_text(self.seen, self.launches)
+            self.say(f"{launch}: {variants} opened, with up to {counted(most, 'rank')}")
 
     def say(self, sentence: str) -> None:
         if not self.quiet:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,7 @@ def command(context: click.Context, as_json: bool) -> None:
             raise Failure(USAGE, "--json is for 'netpipe modules' alone")
         return
     from netpipe import native
-    from netpipe.libraries.adding import added, layers
+    from netpipe.libraries.adding import added, discover, layers
 
     listing = native.list_()
     found = list(added.checked())
@@ -44,7 +46,7 @@ def command(context: click.Context, as_json: bool) -> None:
         {"name": module["name"], "summary": module["summary"], "reason": module["reason"]}
         for module in listing["modules"]
         if not module["available"] and module["name"] not in names
-    ] + [asdict(layer) for layer in layers.without_library(listing)]
+    ] + [asdict(layer) for layer in layers.without_library(listing, discover.compiler_here)]
     if as_json:
         click.echo(json.dumps({"modules": [each.as_json() for each in found], "missing": missing}))
         return
@@ -167,7 +169,22 @@ def build(
             **abi,
         )
     )
-    click.echo(f"{done.name}: {printable(done.version)}. Measure it with: netpipe run {done.name}")
+    where = f"NETPIPE_MODULE_PATH={searched(into)} " if into and into.resolve() not in places() else ""
+    click.echo(f"{done.name}: {printable(done.version)}. Measure it with: {where}netpipe run {done.name}")
+
+
+def places() -> set[Path]:
+    """The folders in which modules are looked for."""
+    from netpipe.libraries.starting.description import folders
+
+    return {folder.resolve() for folder in folders()}
+
+
+def searched(folder: Path) -> str:
+    """The value of NETPIPE_MODULE_PATH with this folder in front of those that it names now, for a shell."""
+    return shlex.quote(
+        ":".join(filter(None, [str(folder.absolute()), os.environ.get("NETPIPE_MODULE_PATH")]))
+    )
 
 
 @command.command()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from netpipe.command.choices import complete_launchers, complete_measured_now
 from netpipe.command.config import config_option
@@ -198,49 +199,82 @@ def measure(
     """Measures with the output options of a command line, and says what became of the files. `check` as that of
     `Session.measure`.
     """
-    from netpipe.session import Progress
-    from netpipe.streams import say
+    from netpipe.run_file import is_stream
+    from netpipe.session import Progress, has_results
+    from netpipe.streams import say, while_read
+
+    output = None if given["output"] == "-" else Path(given["output"])
 
     def watch(progress: Progress) -> None:
         if to_standard_output(given):
-            sys.stdout.buffer.writelines(line for line, _ in progress.lines)
+            lines = (line for line, _ in progress.lines)
+            # Without a file nobody would ever see the rest; a run file is written to its end.
+            sys.stdout.buffer.writelines(while_read(lines) if output is None else lines)
             sys.stdout.flush()
         shown.show(progress)
 
-    output = None if given["output"] == "-" else Path(given["output"])
     try:
         for note in session.notes:
             say(note)
         argv = click.get_current_context().obj
         onto = bool(given.get("onto"))
-        result = session.measure(output, watch, strict=strict, argv=argv, onto=onto, check=check)
+        keep = _output_was_named()
+        result = session.measure(
+            output, watch, strict=strict, argv=argv, onto=onto, check=check, keep_reasons=keep
+        )
         if result.kept is not None:
             shown.say(f"the run that was in {output} is now in {result.kept}")
     finally:
         shown.close()
     if result.exit_code == INTERRUPTED:
         say(f"interrupted; {where(result, given)}")
-    elif output is not None and result.path is None and output.is_file():
+    elif output is not None and not has_results(result.run) and not is_stream(output):
         say(where(result, given))
     return result
 
 
+def _output_was_named() -> bool:
+    """Whether the user chose the run file. Who did looks for it afterwards, so it is there, with the reason, even if
+    nothing was measured. A file with the usual name would only be in the way of the next run.
+    """
+    context = click.get_current_context()
+    usual = context.get_parameter_source("output") in (None, ParameterSource.DEFAULT)
+    return not (isinstance(context.command, MeasuringCommand) and usual)
+
+
 def where(result: Result, given: Mapping[str, Any]) -> str:
     """Where the records are now."""
-    if result.path is not None:
+    from netpipe.session import has_results
+
+    if has_results(result.run) and result.path is not None:
         return f"what was measured until then is in {result.path}"
+    if result.path is not None:
+        return f"nothing was measured, and {result.path} says why"
     if given["output"] != "-" and Path(given["output"]).is_file():
-        return f"nothing was measured, and {given['output']} is still the earlier run"
-    return "what was measured until then has been printed" if to_standard_output(given) else "nothing is kept"
+        return f"nothing was measured, and {given['output']} is still {_earlier(Path(given['output']))}"
+    if has_results(result.run):
+        return "what was measured until then has been printed"
+    return "nothing was measured, and no run file was written"
+
+
+def _earlier(path: Path) -> str:
+    from netpipe.records import NotARun, Run
+    from netpipe.session import has_results
+
+    try:
+        return "the earlier run" if has_results(Run.read(path)) else "an earlier run without any result"
+    except (NotARun, OSError):
+        return "as it was"
 
 
 def print_result(result: Result, given: Mapping[str, Any], last: str, more: str | None = None) -> None:
     """The summary and last sentences; on standard error when standard output has the records."""
     from netpipe.render.terminal.summary import console, print_summary
+    from netpipe.session import has_results
 
     out = console(sys.stderr if to_standard_output(given) else sys.stdout)
     print_summary(out, result.reading)
-    if result.path is not None:
+    if result.path is not None and has_results(result.run):
         out.print()
         report = shlex.join(["netpipe", "report", str(result.path)])
         out.print(f"{last}; {report} writes the report.", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from netpipe.findings import SEVERE, WARNING, Quantity
 from netpipe.findings.machine import Advice, Facts, machine_rule
 from netpipe.reading.machine.stolen import stolen
-from netpipe.units import counted, share_text
+from netpipe.units import share_text
 
 if TYPE_CHECKING:
     from netpipe.records import Run
@@ -96,11 +96,12 @@ def taken(facts: Facts) -> Advice | None:
         )
     else:
         known, every = (int(facts.number(f"run.{name}") or 0) for name in ("launches", "of_launches"))
-        why = (
-            f"During {known} of {counted(every, 'launch', 'launches')}, the host gave {share_text(share)} of the "
-            f"processor time to others, at most {share_text(facts.number('run.most') or 0)} in launch "
-            f"{int(facts.number('run.most_launch') or 0)}."
-        )
+        when = "this run" if every == 1 else f"{known} of {every} launches"
+        why = f"During {when}, the host gave {share_text(share)} of the processor time to others"
+        if known > 1:
+            most, launch = facts.number("run.most") or 0, int(facts.number("run.most_launch") or 0)
+            why += f", at most {share_text(most)} in launch {launch}"
+        why += "."
     return Advice(
         why,
         "ask for dedicated processors, or move to a quieter host",

@@ -85,6 +85,12 @@ def better(path: Path, other: Path) -> bool:
     return path.parent == other.parent and len(path.name) > len(other.name)
 
 
+def compiler_here(layer: Layer) -> Path | None:
+    """The first compiler that has a name of this layer's. It is not started, so it need not work."""
+    first = next(candidates(layer, Path.cwd(), os.environ), None)
+    return compiler.settle(first.compiler) if first else None
+
+
 def judge(layer: Layer, candidate: Candidate, known: Mapping[Path, str]) -> Found:
     title, problem = "", None
     try:

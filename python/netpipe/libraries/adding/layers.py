@@ -20,7 +20,7 @@ import hashlib
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,10 +112,20 @@ def _layer(path: Path, said: Mapping[str, Any]) -> Layer:
 
 
 def one(name: str) -> Layer:
-    """Raises Failure: 2 for a layer that does not exist or comes with netpipe, 3 for one whose library is missing."""
+    """Raises Failure: 2 for a layer that does not exist or comes with netpipe, 3 for one that comes with netpipe and is
+    not available here.
+    """
     layers = all_()
     if name in layers:
         return layers[name]
+    places = [prefix / "lib" / "netpipe" / "modules" for prefix, _ in native.prefixes()]
+    if any((place / f"{name}.so").is_file() for place in places):
+        listed = {one["name"]: one for one in native.list_()["modules"]}.get(name, {"available": True})
+        if not listed["available"]:
+            raise Failure(
+                UNAVAILABLE, f"{name} comes with netpipe, so there is nothing to add: {listed['reason']}"
+            )
+        raise Failure(USAGE, f"{name} comes with netpipe, so there is nothing to add: netpipe run {name}")
     for folder in folders():
         path = folder / name / "module.toml"
         get = _read(path).get("needs", {}).get("get", "") if path.is_file() else ""
@@ -124,14 +134,11 @@ def one(name: str) -> Layer:
                 UNAVAILABLE,
                 f"{name} is built with netpipe itself, where its library is installed: {get}, then build netpipe again",
             )
-    for prefix, _ in native.prefixes():
-        place = prefix / "lib" / "netpipe" / "modules"
+    for place in places:
         if (place / f"{name}.absent").is_file():
             lines = (place / f"{name}.absent").read_text().splitlines()
             reason = next((line.partition(" ")[2] for line in lines if line.startswith("reason ")), "")
             raise Failure(UNAVAILABLE, f"{name} is built with netpipe itself: {reason}")
-        if (place / f"{name}.so").is_file():
-            raise Failure(USAGE, f"{name} comes with netpipe, so there is nothing to add: netpipe run {name}")
     raise Failure(
         USAGE, f"there is no layer '{name}' for libraries; choose one of {', '.join(layers) or 'none'}"
     )
@@ -146,14 +153,17 @@ class Without:
     reason: str  # with the commands that get a library and add it
 
 
-def without_library(listing: Mapping[str, Any]) -> list[Without]:
-    """Such layers, by what the worker lists."""
+def without_library(
+    listing: Mapping[str, Any], compiler: Callable[[Layer], Path | None] = lambda _: None
+) -> list[Without]:
+    """Such layers, by what the worker lists. `compiler`: one of this machine for a layer; the command then names it."""
     there = {module["name"].partition(SEPARATOR)[0] for module in listing["modules"]}
     found = []
     for layer in all_().values():
         if layer.name not in there:
+            path = None if layer.stands_on_another else compiler(layer)
             get = f"{layer.get}, then " if layer.get else ""
-            how = f"{get}{layer.add_command()}{layer.path_text}"
+            how = layer.add_command(path) if path else f"{get}{layer.add_command()}{layer.path_text}"
             found.append(Without(layer.name, layer.summary, f"no library for {layer.title} was added; {how}"))
     return found
 

@@ -9,7 +9,7 @@ Older descriptions have no `loaded`, and still older ones no `family`: there KIN
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,9 +113,11 @@ def launched(listing: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {module["name"]: module for module in listing["modules"] if module.get("launched")}
 
 
-def find(name: str) -> Description:
-    """The description of an added module. Raises Failure (3) if there is none of that name."""
-    path = launched(native.list_()).get(name, {}).get("description")
+def find(name: str, files: Sequence[str] = ()) -> Description:
+    """The description of an added module, or of one of these files (--module). Raises Failure (3) if there is none of
+    that name.
+    """
+    path = launched(native.list_(files)).get(name, {}).get("description")
     for place in [Path(path)] if path else [folder / f"{name}.module" for folder in folders()]:
         if place.is_file():
             return read(place)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from netpipe.events import Pass, Progress, Ready
 from netpipe.units import counted, percent_text, rate_text, span_text, time_text
+from netpipe.units import launch_text as nth_launch_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -91,8 +92,8 @@ def elapsed_text(event: Pass) -> str:
 
 
 def launch_text(progress: Progress) -> str:
-    """launch 2 of 4"""
-    return f"launch {progress.launch + 1} of {progress.launch + 1 + progress.launches}"
+    """2nd of 4 launches"""
+    return nth_launch_text(progress.launch + 1, progress.launch + 1 + progress.launches)
 
 
 class Lines:
