@@ -67,7 +67,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
                 "streams", "units"},
     "cli": {"command", "session", "launch", "libraries", "native", "render", "findings", "tuning", "prediction",
             "profiles", "profiling", "kernels", "applications", "lab", "history", "peers", "reading", "records",
-            "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams", "remembered"},
+            "events", "run_file", "failure", "netpipe", "units", "escapes", "contents", "streams", "remembered",
+            "theory"},
     "notebook": {"command", "session", "render", "findings", "reading", "records", "frames", "failure", "netpipe"},
     "__main__": {"cli"},
 }

@@ -199,7 +199,6 @@ def measure(
     """Measures with the output options of a command line, and says what became of the files. `check` as that of
     `Session.measure`.
     """
-    from netpipe.run_file import is_stream
     from netpipe.session import Progress, has_results
     from netpipe.streams import say, while_read
 
@@ -228,7 +227,7 @@ def measure(
         shown.close()
     if result.exit_code == INTERRUPTED:
         say(f"interrupted; {where(result, given)}")
-    elif output is not None and not has_results(result.run) and not is_stream(output):
+    elif output is not None and not has_results(result.run) and (output.is_file() or not output.exists()):
         say(where(result, given))
     return result
 
