@@ -148,7 +148,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::size_t least = 3;
   for (const std::string& candidate : candidates) {
     const std::size_t d = distance(word, candidate);
-    if (d < least && d < candidate.size()) {
+    const std::size_t most = std::min(word.size(), candidate.size()) < 5 ? 1 : 2;
+    if (d < least && d <= most && d < candidate.size()) {
       least = d;
       best = candidate;
     }

@@ -159,6 +159,8 @@ TEST(Nearest, IsTheCandidateWithTheFewestSlips) {
   EXPECT_EQ(nearest("memcopy", names), "memcpy");
   EXPECT_EQ(nearest("unix", names), "unix");
   EXPECT_EQ(nearest("infiniband", names), "");
+  EXPECT_EQ(nearest("rndv", {"env"}), "") << "half of a short word differs";
+  EXPECT_EQ(nearest("transprot", {"transport"}), "transport");
   EXPECT_EQ(nearest("", names), "");
   EXPECT_EQ(nearest("tcp", {}), "");
   EXPECT_EQ(nearest("zz", {"ab"}), "") << "every letter differs: no slip of the pen";
