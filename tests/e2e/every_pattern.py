@@ -71,7 +71,7 @@ def leave_out(cells: Cells, module: dict[str, Any]) -> None:
     run.add(((variant, pattern) for pattern in MANY), named(MANY_SIZES))
     for cell in run.sizes:
         run.leave_out(
-            cells, cell, "of a layer that a launcher starts, four ways alone are run with large sizes"
+            cells, cell, "a layer that a launcher starts is run with few sizes, and four ways with large ones"
         )
     for option in module["options"]:
         if option["name"] in WAITING.get(module["name"].partition("@")[0], ()):
@@ -80,7 +80,7 @@ def leave_out(cells: Cells, module: dict[str, Any]) -> None:
                     for pattern in PATTERNS:
                         cells.leave_out(
                             f"{variant},{option['name']}={value}, {pattern}",
-                            "of a layer that a launcher starts, every pattern is run as it waits by default",
+                            "a layer that a launcher starts is run with its default wait under every pattern",
                         )
 
 
