@@ -30,6 +30,10 @@ class Cells:
     def leave_out(self, cell: str, reason: str) -> None:
         self.left_out.setdefault(plain(reason), []).append(cell)
 
+    def leave_all_out(self, variant: str, patterns: Iterable[str], reason: str) -> None:
+        for pattern in patterns:
+            self.leave_out(f"{variant}, {pattern}", reason)
+
     def record(self, test: pytest.Item) -> None:
         """As a property of the report of this test, as the fixture record_property does, which warns of newer kinds of
         JUnit files.

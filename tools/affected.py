@@ -37,6 +37,7 @@ EVERYWHERE = (
     "requirements/",
     "tests/conftest.py",
     "tests/cells.py",
+    "tests/sizes.py",
     "tests/thresholds.py",
     "tests/python/conftest.py",
 )

@@ -17,6 +17,7 @@ from over_libraries import Measured
 from test_conformance import LEAST, MANY, PATTERNS, assert_true_reason, may_lose
 
 from cells import Cells
+from sizes import Run, named
 
 SIZES = "0,9,4096,65537"
 MANY_SIZES = "9,4097"
@@ -25,6 +26,9 @@ LARGE_SIZES = f"{1 << 20},{(8 << 20) + 3}"
 LARGE_WAYS = ["pingpong", "stream", "put", "get"]
 
 LONGEST_S = 300.0  # of one run, on a machine that does much else
+
+# How a layer waits where it is no option `wait`. With other values its own tests run some patterns.
+WAITING = {"mpi": ("waitall", "yield"), "shmem": ("await",), "tcgmsg": ("sync",)}
 
 DEFAULTS = [pattern for pattern, least in LEAST.items() if least <= 2]
 
@@ -51,10 +55,33 @@ def check_every_pattern(
         _check(run, cells, module, LARGE_WAYS, LARGE_SIZES, 2)
         # One of the others with them: of a layer that has none of them nothing could be measured.
         ran |= _check(run, cells, module, ["pingpong", *MANY], MANY_SIZES, MANY_RANKS)
+        leave_out(cells, module)
     finally:
         cells.record(request.node)
     assert set(LEAST) - ran == lacks
     return ran
+
+
+def leave_out(cells: Cells, module: dict[str, Any]) -> None:
+    """What check_every_pattern does not ask for: other ways to wait, and sizes."""
+    variant = f"{module['name']}:transport=shm"
+    run = Run()
+    run.add(((variant, pattern) for pattern in PATTERNS if pattern not in MANY), named(SIZES))
+    run.add(((variant, pattern) for pattern in LARGE_WAYS), named(LARGE_SIZES))
+    run.add(((variant, pattern) for pattern in MANY), named(MANY_SIZES))
+    for cell in run.sizes:
+        run.leave_out(
+            cells, cell, "a layer that a launcher starts is run with few sizes, and four ways with large ones"
+        )
+    for option in module["options"]:
+        if option["name"] in WAITING.get(module["name"].partition("@")[0], ()):
+            for value in {"bool": ["yes", "no"]}.get(option["type"], option["choices"]):
+                if value != option["default"]:
+                    for pattern in PATTERNS:
+                        cells.leave_out(
+                            f"{variant},{option['name']}={value}, {pattern}",
+                            "a layer that a launcher starts is run with its default wait under every pattern",
+                        )
 
 
 def check_defaults(

@@ -20,6 +20,7 @@ from guests import IN_GUEST
 
 from cells import Cells
 from netpipe.libraries.adding import layers
+from sizes import AROUND, LARGE, Run, named
 from thresholds import around, thresholds
 
 SIZES = "0,1,2,3,7,8,9,63,64,65,255,4095,4096,4097,65535,65536,65537,300001,1048576,1048579"
@@ -145,13 +146,30 @@ def resting(name: str) -> str:
 RESTING = "more than two ranks share processors, and are run with wait=block alone"
 
 
-def walked() -> set[tuple[str, str]]:
-    """Each variant with each pattern that a test below runs over it."""
-    return {
-        *product(choices(), WAYS),
-        *product([*MODULES, *WAITS], OTHERS),
-        *((resting(name), pattern) for name in MODULES for pattern in MANY),
-    }
+def walked() -> Run:
+    """Each variant with each pattern that a test below runs over it, and the sizes that it is run with."""
+    run = Run()
+    run.add(product(choices(), WAYS), named(SIZES))
+    run.add(product(MODULES, OTHERS), named(ROW))
+    run.add(product(MODULES, PLAIN), named(str(MIB)))
+    run.add(product(WAITS, OTHERS), named(OF_WAITS))
+    run.add(((resting(name), pattern) for name in MODULES for pattern in MANY), named(MANY_SIZES))
+    run.add(product(MODULES, LARGE_WAYS), {LARGE})
+    run.add(product(WITH_THRESHOLDS, LARGE_WAYS), {AROUND})
+    return run
+
+
+def why_not_every_size(variant: str, pattern: str) -> str:
+    """A module may refuse such a cell: what is counted is what no test asks for."""
+    if pattern in MANY:
+        return "more than two ranks share processors, and are run with few sizes"
+    if pattern in WAYS:
+        return "the largest size and those around thresholds are run with four ways and a module's defaults"
+    if ":" in variant:
+        return (
+            "patterns other than the ways are run with two sizes where ranks wait otherwise than by default"
+        )
+    return "the larger sizes are run with the ways, and 1 MiB with the defaults of a pattern"
 
 
 def test_there_are_the_modules_and_patterns_that_the_documentation_promises() -> None:
@@ -182,12 +200,16 @@ def test_what_is_not_run_here_at_all_has_a_reason(request: pytest.FixtureRequest
 
 @pytest.mark.gate
 def test_what_is_not_run_with_every_wait_has_a_reason(request: pytest.FixtureRequest) -> None:
-    """The test above has counted each module that is not run here at all, with the wait that is its default."""
+    """Nor with every size, with any setting. The test above has counted each module that is not run here at all, with
+    the wait that is its default.
+    """
     cells, run = Cells(), walked()
+    for cell in run.sizes:
+        run.leave_out(cells, cell, why_not_every_size(*cell))
     for module in ALL_MODULES:
         why_not = elsewhere(module)
         for variant, pattern in product(by_wait(module)[1 if why_not else 0 :], PATTERNS):
-            if (variant, pattern) not in run:
+            if (variant, pattern) not in run.sizes:
                 why = why_not or (RESTING if pattern in MANY else "")
                 assert why, f"{variant} is run under {pattern} by no test, and nothing says why"
                 cells.leave_out(f"{variant}, {pattern}", why)
@@ -213,7 +235,11 @@ def own(variant: str) -> Any:
 
 ROUNDED = 1e-6  # samples are recorded as floats, the median is not
 FEW = "0,1,8,9,4097,65537"
+ROW = f"{FEW},4096"  # 1 MiB with every choice would take as long again
+OF_WAITS = "9,65537"
 MIB = 1 << 20
+PLAIN = [pattern for pattern in OTHERS if ":" not in pattern]
+LARGE_WAYS = ["pingpong", "stream", "put", "get"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +276,7 @@ def test_every_byte_arrives_under_every_pattern(
     measure: Runner, request: pytest.FixtureRequest, module: str
 ) -> None:
     # One of the ways with them: a module that stays in one process has no other pattern.
-    check_every_byte(measure, request, module, ["pingpong", *OTHERS], FEW)
+    check_every_byte(measure, request, module, ["pingpong", *OTHERS], ROW)
 
 
 @pytest.mark.deep
@@ -262,7 +288,15 @@ def test_every_byte_arrives_however_ranks_wait(
     zmq and nng get a processor when the scheduler takes it from them, and overlap:by=search has a thousand exchanges.
     """
     patterns = ["pingpong", *OTHERS]
-    check_every_byte(measure, request, variant, patterns, "9,65537", budget_s=0.01, slow=True)
+    check_every_byte(measure, request, variant, patterns, OF_WAITS, budget_s=0.01, slow=True)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("module", MODULES)
+def test_a_mebibyte_arrives_under_patterns_with_their_defaults(
+    measure: Runner, request: pytest.FixtureRequest, module: str
+) -> None:
+    check_every_byte(measure, request, module, ["pingpong", *PLAIN], str(MIB), budget_s=0.01, slow=True)
 
 
 @pytest.mark.deep
@@ -276,7 +310,7 @@ def test_every_byte_arrives_under_patterns_of_many_ranks(
     (most,) = [one["max_ranks"] for one in LISTING["modules"] if one["name"] == module]
     if 1 < most < ranks:  # a plan with more is refused as a whole
         cells = Cells()
-        leave_all_out(cells, module, patterns, f"the module has {most} ranks at most")
+        cells.leave_all_out(module, patterns, f"the module has {most} ranks at most")
         cells.record(request.node)
         return
     check_every_byte(measure, request, resting(module), ["pingpong", *patterns], MANY_SIZES, ranks)
@@ -364,7 +398,7 @@ def check_cells(
         setting and f" cannot take {setting} with " in done.said
     ):  # its table says so: another option has to change too
         assert (done.code, done.records) == (2, [])
-        leave_all_out(cells, variant, patterns, done.said.partition(" cannot take ")[2].strip())
+        cells.leave_all_out(variant, patterns, done.said.partition(" cannot take ")[2].strip())
         return
     unverified = [one for one in done.of("error") if one["message"].startswith("not verified: ")]
     if unverified:
@@ -388,7 +422,7 @@ def check_cells(
         )
         assert done.code == 3
         assert variant.startswith(may_lack), f"{variant} is refused: {error['message']}"
-        leave_all_out(cells, variant, patterns, error["message"])
+        cells.leave_all_out(variant, patterns, error["message"])
         return
     assert unverified or done.code == 0, done.said
     for pattern in patterns:
@@ -420,11 +454,6 @@ def check_cells(
             assert p["min_ns"] * (1 - ROUNDED) <= p["median_ns"] <= p["max_ns"] * (1 + ROUNDED)
 
 
-def leave_all_out(cells: Cells, variant: str, patterns: list[str], reason: str) -> None:
-    for pattern in patterns:
-        cells.leave_out(f"{variant}, {pattern}", reason)
-
-
 # What must be among the thresholds of a variant, or nothing would be tested there. Of ucx UCX says what they are.
 RECORDED: dict[str, set[str]] = {
     "shm": {"eager", "cma_min", "chunk"},
@@ -452,18 +481,19 @@ def test_every_byte_arrives_around_the_thresholds_of_a_layer(
     measure: Runner, request: pytest.FixtureRequest, variant: str
 ) -> None:
     """They are those of this machine: what the variant records when it is opened, and nothing is measured."""
-    ways = ["pingpong", "stream", "put", "get"]
     opened = measure(f"variant {variant}", "pattern none", "schedule list", f"sizes 8,{MIB}")
     assert opened.code == 0, opened.said
     found = thresholds(module_of(variant), opened.records)
     assert RECORDED.get(variant, set()) <= set(found)
     if sizes := around(found, MIB):
-        check_every_byte(measure, request, variant, ways, ",".join(map(str, sizes)), budget_s=0.02)
+        check_every_byte(measure, request, variant, LARGE_WAYS, ",".join(map(str, sizes)), budget_s=0.02)
         return
     assert variant not in RECORDED
     cells = Cells()
-    leave_all_out(
-        cells, f"{variant}, thresholds", ways, "it records no size at which it changes how it moves bytes"
+    cells.leave_all_out(
+        f"{variant}, thresholds",
+        LARGE_WAYS,
+        "it records no size at which it changes how it moves bytes",
     )
     cells.record(request.node)
 

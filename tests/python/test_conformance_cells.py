@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cells import Cells, plain, summary
+from sizes import AROUND, LARGE, Run, named
 from thresholds import around, bytes_of, thresholds
 
 pytest_plugins = ("pytester",)
@@ -46,6 +47,15 @@ def test_the_summary_counts_cells_of_all_tests_by_reason() -> None:
         "     1  this layer has no empty messages",
     ]
     assert list(summary([("other", "1")])) == []
+
+
+def test_a_size_that_no_test_of_a_cell_runs_is_named_with_the_cell() -> None:
+    run, cells = Run(), Cells()
+    run.add([("tcp", "pingpong"), ("tcp", "ring")], named("0,1,9,4097,1048576"))
+    run.add([("tcp", "pingpong")], named("4096") | {LARGE, AROUND})
+    for cell in run.sizes:
+        run.leave_out(cells, cell, "large sizes take long")
+    assert cells.left_out == {"large sizes take long": ["tcp, ring: a page, 8 MiB + 3 B, around thresholds"]}
 
 
 def test_the_end_of_the_tests_names_what_was_left_out(pytester: pytest.Pytester) -> None:
