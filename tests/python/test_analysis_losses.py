@@ -396,7 +396,7 @@ def said_of(got: Loss) -> tuple[str, str, str]:
 
 
 def test_the_sentence_and_the_tables_decide_alike() -> None:
-    """A large difference that is not excluded is undecided, and no number is named that the interval says nothing of."""
+    """A large difference that is not excluded is undecided in both, and one that is excluded is named in both."""
     sentence, added, kept = said_of(of_two_sizes(1000, 1300, 0.5))
     assert (added, kept) == ("undecided", "undecided")
     assert sentence == "against unix: undecided at 8 B; undecided at 4 KiB."

@@ -22,6 +22,7 @@ LATENCY_BYTES = 8  # the size of the 2003 paper
 LATENCY_MOST_BYTES = 64  # "below 64 bytes" in the others: a curve that starts later has no latency
 OCTAVE = 2.1  # sizes this near are neighbours: an octave, and the few bytes of a perturbation
 KNEE = 0.9  # of the peak: from here on larger messages win little
+END = 1.5  # a peak within this factor of the last size is at the end of the curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Summary:
     latency_size_bytes: int | None
     peak_bytes_per_s: Estimate | None
     peak_size_bytes: int | None
-    half_size_bytes: float | None  # n½: from here half of the peak is reached; interpolated over log size
+    half_size_bytes: (
+        float | None
+    )  # n½: from here half of the peak is reached; interpolated over log size. See `bent`
     # The smallest size with 90 % of the peak: where the curve saturates. None where half_size_bytes would be: the first
     # size is as fast, or the one before it is more than an octave away, between which the knee may be anywhere
     knee_size_bytes: int | None
@@ -68,6 +71,21 @@ def peak_place(points: CurvePoints) -> int | None:
     return best if known[best] >= 0 else top
 
 
+def bent(points: CurvePoints, peak: int) -> bool:
+    """Did the curve bend before it ended? In Hockney's model, t = a + n / r, n½ is the size at which t = 2 a, and below
+    it twice the size takes less than the square root of 2 times as long (near n½; d ln t / d ln n = 1/2 there). Where
+    the peak is at the end and the time still as flat as that, n½ and the knee would be those of the last size.
+    """
+    rated = np.flatnonzero(points.moves & (points.size > 0))
+    sizes, most = points.size[rated], int(points.size[peak])
+    if sizes[-1] > END * most:
+        return True
+    smaller = rated[sizes <= most / 2]
+    first = int(smaller[-1] if len(smaller) else rated[0])
+    gained = points.rates.value[peak] / points.rates.value[first]
+    return bool(gained**2 <= most / points.size[first])
+
+
 def places_around(points: CurvePoints, bytes_per_s: float) -> tuple[int, int] | None:
     """Where the last size below this rate and the first one that reaches it stand.
 
@@ -99,7 +117,8 @@ def summarise(curve: Curve) -> Summary:
     points, joined = curve.points, curve.joined
     latency, peak = latency_place(joined), peak_place(joined)
     top = None if peak is None else joined.rates.one(peak)
-    knee = places_around(joined, KNEE * top.value) if top else None
+    reached = top if peak is not None and bent(joined, peak) else None
+    knee = places_around(joined, KNEE * reached.value) if reached else None
     widths = points.times.half_width
     sure = np.flatnonzero(np.isfinite(widths))
     worst = int(sure[widths[sure].argmax()]) if len(sure) else None
@@ -110,7 +129,7 @@ def summarise(curve: Curve) -> Summary:
         latency_size_bytes=None if latency is None else int(joined.size[latency]),
         peak_bytes_per_s=top,
         peak_size_bytes=None if peak is None else int(joined.size[peak]),
-        half_size_bytes=size_reaching(joined, top.value / 2) if top else None,
+        half_size_bytes=size_reaching(joined, reached.value / 2) if reached else None,
         knee_size_bytes=None if knee is None else int(joined.size[knee[1]]),
         points=len(points),
         converged=points.converged.count(True) if None not in points.converged else None,

@@ -251,7 +251,7 @@ def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
     size = size_text(knee)
     if rate is None:
         return size, UNKNOWN
-    return size, (ROUGHLY if not rate.known or rough(rate) else "") + rate_text(rate.value)
+    return size, (ROUGHLY if rough(rate) or not peak.known else "") + rate_text(rate.value)
 
 
 def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings | None) -> None:
