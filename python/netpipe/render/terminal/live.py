@@ -76,18 +76,25 @@ class Counts:
                     self.settled.add(key)
 
     def text(self, total: int) -> str:
-        """12 points: 10 sampled, 3 settled"""
-        return f"{counted(total, 'point')}: {len(self.sampled)} sampled, {len(self.settled)} settled"
+        """12 points: 10 sampled, 3 settled. `total`: those that are wanted. One that was sampled is a point too when it
+        is wanted no longer, as a neighbour has told enough.
+        """
+        sampled = len(self.sampled)
+        return f"{counted(max(total, sampled), 'point')}: {sampled} sampled, {len(self.settled)} settled"
 
 
 def elapsed_text(event: Pass) -> str:
-    """27 of at most 41 s"""
+    """27 of about 41 s; once the budgets of all curves are spent 44 s, over the budget: slow sizes. These still take
+    their first visits.
+    """
     if event.left_s is None:
         return span_text(event.elapsed_s)
-    whole = span_text(event.elapsed_s + event.left_s)
     elapsed = span_text(event.elapsed_s)
+    if not event.left_s:
+        return f"{elapsed}, over the budget: slow sizes" if event.done < event.total else elapsed
+    whole = span_text(event.elapsed_s + event.left_s)
     number, _, unit = elapsed.rpartition(" ")
-    return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of at most {whole}"
+    return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of about {whole}"
 
 
 def launch_text(progress: Progress) -> str:
@@ -114,7 +121,7 @@ class Lines:
             launch = f"{launch_text(progress)}: " if several else ""
             self._say(
                 f"{launch}{counted(event.variants, 'variant')}, {counted(event.points or 0, 'point')}, "
-                f"at most {span_text(event.budget_s)}"
+                f"about {span_text(event.budget_s)}"
             )
         elif (
             isinstance(event, Pass)
