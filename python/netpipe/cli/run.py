@@ -233,16 +233,21 @@ def unsettled_text(reading: Reading) -> str:
 
 
 def more_text(result: Result) -> str | None:
-    """What narrower intervals would take, and the command, with nothing behind it: it is there to be copied."""
+    """What narrower intervals would take, and the command, with nothing behind it: it is there to be copied. Where
+    half of the intervals say nothing, why that cannot be told.
+    """
     from netpipe.findings.experiments import going_on
-    from netpipe.reading.blocks.more import offer
+    from netpipe.reading.blocks.more import no_offer, offer
     from netpipe.units import span_text, width_text
 
-    offered = offer(result.run, result.reading.half_widths.tolist())
+    widths = result.reading.half_widths.tolist()
+    if why := no_offer(result.run, widths):
+        return f"Of these launches nobody can say what more of them would bring: {why}."
+    offered = offer(result.run, widths)
     if offered is None or result.path is None:
         return None
     return (
-        f"For {width_text(offered.width)} it takes about {span_text(offered.seconds)} more: "
+        f"If the machine stays like this, {width_text(offered.width)} takes about {span_text(offered.seconds)} more: "
         f"{going_on.command(result.path, offered.launches)}"
     )
 
