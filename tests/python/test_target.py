@@ -100,6 +100,30 @@ def test_the_finding_counts_the_same_points() -> None:
     assert found.what.startswith("No interval is within the target of ±1.0 %.")
 
 
+def cause_of(*stops: str) -> tuple[str, str]:
+    """The cause and the remedy, of a run with one launch of points that ended so."""
+    points = [
+        examples.point("tcp", 8 << place, 1000.0, half_width=0.04, stop=stop)
+        for place, stop in enumerate(stops)
+    ]
+    (found,) = judge(Reading(examples.run(*points)))
+    return found.cause, found.remedy
+
+
+def test_the_cause_says_whether_time_or_samples_were_over() -> None:
+    over = "The time for a point was over before its interval was narrow enough."
+    assert cause_of("budget", "budget")[0] == over
+    assert cause_of("limit", "limit") == (
+        "The point had all the samples that a launch takes (65536).",
+        "more --launches, or a quieter machine (netpipe doctor)",
+    )
+    assert cause_of("budget", "limit", "limit")[0] == (
+        "Of the launches of these points, by why they ended: the time was over before the interval was narrow enough "
+        "(1 time) and the point had all the samples that a launch takes (65536) (2 times)."
+    )
+    assert cause_of("interrupted")[0] == over
+
+
 @pytest.mark.parametrize(
     ("paces", "severity", "trust", "half"),
     [

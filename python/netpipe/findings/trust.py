@@ -26,6 +26,29 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
     """Empty for a run without curves, of which there is nothing to believe."""
     if not reading.curves:
         return ""
+    doubts, wrong = _doubts(findings)
+    if any(found.rule == "load" for found in doubts):
+        doubts = [found for found in doubts if found.rule != "busy-processes"]  # which are that load
+    reach = f"{_within(reading, bool(wrong))}{_meanwhile(reading)}"
+    if wrong:
+        return f"Do not trust these numbers until this is fixed: {_named(wrong)}. {reach}."
+    against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
+    if any(rules()[found.rule].about == MACHINE for found in doubts):
+        against += " (see netpipe doctor)"
+    return f"{reach}{against}."
+
+
+def tells(reading: Reading, findings: Sequence[Finding]) -> bool:
+    """Can the run tell what costs most? Not where its numbers are wrong, or half of its intervals say no more than an
+    order of magnitude.
+    """
+    widths = reading.half_widths.tolist()
+    wide = bool(widths) and median(widths) > USELESS
+    return not wide and not _doubts(findings)[1]
+
+
+def _doubts(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """What speaks against the numbers, and those of it that make them wrong."""
     known = rules()
     # What a setting gets back makes no number doubtful.
     doubts = [
@@ -33,20 +56,8 @@ def trust(reading: Reading, findings: Sequence[Finding]) -> str:
         for found in findings
         if known[found.rule].about != CURVES and found.rule not in OF_THE_WIDTH and found.severity != NOTE
     ]
-    wrong = [
-        found
-        for found in doubts
-        if found.severity == SEVERE and not found.variant and found.rule not in ONLY_WIDEN
-    ]
-    if any(found.rule == "load" for found in doubts):
-        doubts = [found for found in doubts if found.rule != "busy-processes"]  # which are that load
-    reach = f"{_within(reading, bool(wrong))}{_meanwhile(reading)}"
-    if wrong:
-        return f"Do not trust these numbers until this is fixed: {_named(wrong)}. {reach}."
-    against = f"; reasons for doubt: {_named(doubts)}" if doubts else ""
-    if any(known[found.rule].about == MACHINE for found in doubts):
-        against += " (see netpipe doctor)"
-    return f"{reach}{against}."
+    severe = [found for found in doubts if found.severity == SEVERE and not found.variant]
+    return doubts, [found for found in severe if found.rule not in ONLY_WIDEN]
 
 
 def _named(doubts: Sequence[Finding]) -> str:
