@@ -126,7 +126,9 @@ def test_the_live_table_fits(run: Run, width: int) -> None:
         assert re.search(rf"^{re.escape(variant)} .* \d+/124 +\d+", "\n".join(last), re.MULTILINE)
     assert any(line.endswith(" 6.1 of about 24 s") for line in last)
     words = next(line for line in last if line.startswith("launch 1 of 3"))
-    found = re.fullmatch(r"launch 1 of 3, pass 4, 868 points: (\d+) sampled, (\d+) settled", words)
+    found = re.fullmatch(
+        r"launch 1 of 3, pass 4, 868 points: (\d+) sampled, (\d+) settled, typical ± ([\d.]+) %", words
+    )
     assert found is not None, words
     assert 300 <= int(found[1]) <= 868
     assert int(found[2]) == sum(point.converged is True for point in run.points[:300])

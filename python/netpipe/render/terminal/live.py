@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.events import Pass, Progress, Ready
-from netpipe.units import counted, percent_text, rate_text, span_text, time_text
+from netpipe.units import capped_percent_text, counted, percent_text, rate_text, span_text, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -54,12 +54,13 @@ class Silent:
 
 
 class Counts:
-    """The points of one launch that are sampled, and those that are settled."""
+    """The points of one launch that are sampled, those that are settled, and how wide their intervals are."""
 
     def __init__(self) -> None:
         self._launch = -1
         self.sampled: set[Key] = set()
         self.settled: set[Key] = set()
+        self._widths: dict[Key, float] = {}
 
     def add(self, progress: Progress) -> None:
         from netpipe.records import Point, Sample
@@ -70,17 +71,24 @@ class Counts:
                     self._launch = record.launch
                     self.sampled.clear()
                     self.settled.clear()
+                    self._widths.clear()
                 key = (record.variant, record.pattern, record.size_bytes)
                 self.sampled.add(key)
-                if isinstance(record, Point) and record.converged:
-                    self.settled.add(key)
+                if isinstance(record, Point):
+                    if record.converged:
+                        self.settled.add(key)
+                    if record.half_width is not None:
+                        self._widths[key] = record.half_width
 
     def text(self, total: int) -> str:
         """12 points: 10 sampled, 3 settled. `total`: those that are wanted. One that was sampled is a point too when it
         is wanted no longer, as a neighbour has told enough.
         """
         sampled = len(self.sampled)
-        return f"{counted(max(total, sampled), 'point')}: {sampled} sampled, {len(self.settled)} settled"
+        width = f", typical ± {capped_percent_text(median(self._widths.values()))}" if self._widths else ""
+        return (
+            f"{counted(max(total, sampled), 'point')}: {sampled} sampled, {len(self.settled)} settled{width}"
+        )
 
 
 def elapsed_text(event: Pass) -> str:
