@@ -89,6 +89,7 @@ def test_numbers_that_are_wrong_or_say_nothing_have_no_headline() -> None:
         assert "Next step" not in said
         written = Page(page(reading)).text
         assert "adds the most" not in written
+        assert "no two that wait alike" not in written, "which is not why"
         assert "Next step" not in written
 
 

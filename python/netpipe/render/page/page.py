@@ -138,7 +138,8 @@ def points_remark(reading: Reading) -> str:
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:
     (reading,) = scope.readings
     run, lost = reading.run, reading.losses
-    told = largest_of_each_kind(lost) if tells(reading, judgement.findings) else ()
+    can_tell = tells(reading, judgement.findings)
+    told = largest_of_each_kind(lost) if can_tell else ()
     largest, *others = told or ((),)
     several = len(reading.patterns) > 1
     skipped, errors = page_tables.problem_tables(run)
@@ -166,6 +167,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "when": when(run),
         "left_out": shown.sentence(),
         "largest": largest,
+        "tells": can_tell,
         "other_largest": list(chain.from_iterable(others)),
         "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),
