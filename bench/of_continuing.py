@@ -23,7 +23,7 @@ from netpipe.records import Run
 
 LAYERS = ("pipe", "tcp:wait=poll")
 FIRST = ("--schedule", "list", "--sizes", "8,1k,64k,1M", "--budget", "0.5")
-OFFER = re.compile(r"For ±(\S+) % it takes about .* more: netpipe (run --continue .*)$", re.MULTILINE)
+OFFER = re.compile(r", ±(\S+) % takes about .* more: netpipe (run --continue .*)$", re.MULTILINE)
 LIMIT_S = 1200
 MOST_WIDE = 1.25  # times as wide as offered: the spread between four launches is known no better
 MOST_LONG = 1.25  # times as long

@@ -33,7 +33,7 @@ class Pass(Event, kw_only=True, tag="pass"):
     done: int = 0  # points that need no more samples
     total: int = 0
     elapsed_s: float = 0.0
-    left_s: float | None = None  # at most
+    left_s: float | None = None  # of the budgets of curves that are not done; slow sizes may take longer
 
 
 class Ended(Event, kw_only=True, tag="end"):

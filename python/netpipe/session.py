@@ -10,8 +10,8 @@ suite. A request names variants and patterns as the command line does, and setti
     >>> session.variants, session.plan.sizes
     (['tcp:wait=poll', 'tcp:wait=block'], [8, 65536])
 
-Nothing has been measured so far, but the worker has checked the plan. `measure` takes as long as `session.longest_s` at
-most, writes a run file when it is given one, and returns the run:
+Nothing has been measured so far, but the worker has checked the plan. `measure` takes about `session.longest_s`, writes
+a run file when it is given one, and returns the run:
 
     >>> result = session.measure("run.jsonl")
     >>> result.exit_code, len(result.run.points), str(result.path)
@@ -189,7 +189,7 @@ class Session:
 
     @property
     def longest_s(self) -> float | None:
-        """How long the measurement takes at most, in seconds, if the worker can tell."""
+        """The budgets of all curves, in seconds, if the worker can tell: starts and slow sizes take longer."""
         times = [answer.get("expected_s") for answer in self.answers]
         return None if None in times else self.request.launches * sum(filter(None, times))
 

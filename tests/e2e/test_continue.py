@@ -44,7 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("continue")
     done = netpipe(folder, *WORDS)
     assert done.returncode == 0, done.stderr
-    assert "it takes about" not in done.stdout, "two launches do not tell how far launches lie apart"
+    assert "% takes about" not in done.stdout, "two launches do not tell how far launches lie apart"
     return folder / "run.jsonl"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from synthetic import point
 
 from netpipe.findings import examples
 from netpipe.reading import Reading
+from netpipe.reading.estimate import Estimate
 from netpipe.reading.layers import STACK
 from netpipe.reading.losses import Loss
 from netpipe.records import Plan, PlannedVariant, Point, Rank, Run, Variant
-from netpipe.render.losses import largest_losses, loss_sentence, unmeasured_sentences
+from netpipe.render.losses import (
+    added_text,
+    kept_text,
+    largest_losses,
+    loss_sentence,
+    unmeasured_sentences,
+)
 from netpipe.render.terminal.summary import loss_table
 
 MODULES = Path(__file__).parents[2] / "src" / "modules"
@@ -370,6 +378,50 @@ def test_a_point_with_too_few_samples_shows_no_difference() -> None:
     assert not got.small.seen
     assert loss_sentence(got).startswith("against unix: too few samples to compare at 8 B")
     assert largest_losses((got,)) == ()
+
+
+def of_two_sizes(lower_ns: float, upper_ns: float, width: float) -> Loss:
+    """The loss of a layer at 8 bytes and 4 KiB, with points of these half widths."""
+    points = [
+        point(name, size, ns, width)
+        for name, ns in (("unix", lower_ns), ("tcp", upper_ns))
+        for size in (8, 4096)
+    ]
+    return only(losses(run([("unix", None, None), ("tcp", "unix", None)], points)))
+
+
+def said_of(got: Loss) -> tuple[str, str, str]:
+    """By the sentence, and by the tables."""
+    return loss_sentence(got), added_text(got.small), kept_text(got.large)
+
+
+def test_the_sentence_and_the_tables_decide_alike() -> None:
+    """A large difference that is not excluded is undecided in both, and one that is excluded is named in both."""
+    sentence, added, kept = said_of(of_two_sizes(1000, 1300, 0.5))
+    assert (added, kept) == ("undecided", "undecided")
+    assert sentence == "against unix: undecided at 8 B; undecided at 4 KiB."
+    sentence, added, kept = said_of(of_two_sizes(1000, 1010, 0.01))
+    assert added.startswith("same ±")
+    assert kept == added
+    excluded = added.removeprefix("same ±")
+    assert (
+        sentence
+        == f"against unix: no difference above {excluded} at 8 B; no difference above {excluded} at 4 KiB."
+    )
+
+
+def test_a_loss_in_a_sentence_has_its_interval_or_is_marked_as_rough() -> None:
+    sentence, added, kept = said_of(of_two_sizes(1000, 2000, 0.01))
+    assert added.startswith("+1.00 µs ±")
+    width = added.removeprefix("+1.00 µs ")
+    assert f"1.00 µs {width} more, 2.00× (" in sentence
+    assert f"; keeps {kept} of its throughput at 4 KiB." in sentence
+    got = of_two_sizes(1000, 2500, 0.5)
+    assert got.small is not None
+    small = msgspec.structs.replace(got.small, added_ns=Estimate(1500, 0, 4000))
+    sentence, added, _ = said_of(replace(got, small=small))
+    assert added == "+1.50 µs > ±100 %"
+    assert "against unix: ~1.50 µs more, 2.50× (" in sentence
 
 
 def test_the_known_stack_is_what_the_modules_say() -> None:

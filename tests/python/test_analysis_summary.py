@@ -53,7 +53,7 @@ def test_peak_half_and_knee_by_hand() -> None:
 
 def test_half_of_the_peak_is_interpolated_over_the_logarithm_of_the_size() -> None:
     # From 0.25 to 0.5 bytes per ns between 2 and 4 bytes; 0.375 is half of the way up: the square root of 2 times 4.
-    got = of(point("m", 2, 8), point("m", 4, 8), point("m", 8, 10.667))
+    got = of(point("m", 2, 8), point("m", 4, 8), point("m", 8, 10.667), point("m", 16, 30))
     assert got.half_size_bytes == pytest.approx(math.sqrt(8), rel=1e-3)
 
 
@@ -71,6 +71,26 @@ def test_where_a_curve_saturates_is_not_invented() -> None:
     assert of(point("m", 512, 512), point("m", 1024, 1024)).knee_size_bytes is None
     assert of(point("m", 1024, 1024)).knee_size_bytes is None
     assert of(point("m", 512, 700), point("m", 1024, 1024)).knee_size_bytes == 1024
+
+
+def test_a_run_that_stopped_before_the_curve_bent_has_no_half_of_the_peak_and_no_knee() -> None:
+    """With t = 1000 ns + n / 1 B/ns, Hockney's n½ is 1000 bytes. Of a run to 16 B half of the peak is
+    reached at 8 B, which says nothing of the layer.
+    """
+
+    def until(last: int) -> Summary:
+        sizes = [1 << power for power in range(last.bit_length())]
+        return of(*(point("m", size, 1000 + size) for size in sizes))
+
+    for last in (8, 16, 256):
+        assert (until(last).half_size_bytes, until(last).knee_size_bytes) == (None, None)
+        assert until(last).peak_size_bytes == last
+    assert until(1 << 20).half_size_bytes == pytest.approx(1000, rel=0.05)
+    assert until(1 << 20).knee_size_bytes == 16384
+    flat = [point("m", size, 1000) for size in (1, 2, 3, 4, 6, 8, 12, 13)]
+    assert of(*flat, point("m", 16, 1000), point("m", 19, 1250)).half_size_bytes is None, (
+        "16 B is at the end too"
+    )
 
 
 def test_what_did_not_settle_and_what_was_verified_is_counted() -> None:

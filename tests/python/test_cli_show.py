@@ -21,7 +21,7 @@ from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import SizeLoss
 from netpipe.records import Plan, PlannedVariant, Point, Run, Sample, Variant
 from netpipe.render.losses import added_text
-from netpipe.render.terminal.live import Estimates, Lines, LiveTable
+from netpipe.render.terminal.live import Counts, Estimates, Lines, LiveTable, elapsed_text
 from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import interval_text, print_summary, spark
 from netpipe.units import percent_text, rate_text, size_text
@@ -124,14 +124,35 @@ def test_the_live_table_fits(run: Run, width: int) -> None:
     last = lines[max(place for place, line in enumerate(lines) if "time for 8 B" in line) :]
     for variant in ALL:
         assert re.search(rf"^{re.escape(variant)} .* \d+/124 +\d+", "\n".join(last), re.MULTILINE)
-    assert any(line.endswith(" 6.1 of at most 24 s") for line in last)
+    assert any(line.endswith(" 6.1 of about 24 s") for line in last)
     words = next(line for line in last if line.startswith("1st of 3 launches"))
-    found = re.fullmatch(r"1st of 3 launches, pass 4, 868 points: (\d+) sampled, (\d+) settled", words)
+    found = re.fullmatch(
+        r"1st of 3 launches, pass 4, 868 points: (\d+) sampled, (\d+) settled, typical ± ([\d.]+) %", words
+    )
     assert found is not None, words
     assert 300 <= int(found[1]) <= 868
     assert int(found[2]) == sum(point.converged is True for point in run.points[:300])
     assert any(line.startswith("The cores moved apart: a cache-line bounce went from") for line in last)
     assert "netpipe: shm was lost" in lines
+
+
+def test_a_launch_over_its_budget_says_so_and_moves_no_bound() -> None:
+    """The budget was "2.6 of at most 2.6 s", then "6.0 of at most 6.0 s": the bound followed the clock."""
+    last = {elapsed: Pass(done=20, total=24, elapsed_s=elapsed, left_s=0.0) for elapsed in (2.6, 6.0)}
+    assert [elapsed_text(event) for event in last.values()] == [
+        "2.6 s, over the budget: slow sizes",
+        "6.0 s, over the budget: slow sizes",
+    ]
+    assert elapsed_text(Pass(done=24, total=24, elapsed_s=6.0, left_s=0.0)) == "6.0 s"
+    assert elapsed_text(Pass(done=2, total=24, elapsed_s=6.0, left_s=18.0)) == "6.0 of about 24 s"
+
+
+def test_no_more_points_are_sampled_than_there_are(run: Run) -> None:
+    """A size that was sampled may not be wanted any longer: "390 points: 391 sampled" was said."""
+    counts = Counts()
+    counts.add(Progress(run, None, 0, 0, [(b"", one) for one in run.points[:3]]))
+    assert counts.text(2).startswith("3 points: 3 sampled, ")
+    assert counts.text(5).startswith("5 points: 3 sampled, ")
 
 
 def test_what_is_known_so_far_is_the_best_there_is() -> None:

@@ -256,6 +256,12 @@ def test_what_cannot_be_told_is_said_and_is_an_error_only_if_asked_for(tmp_path:
     done = call("check", noisy[1], "--baseline", noisy[0], "--slower", "all=1%")
     assert done.return_value == 0
     assert "1 metric of 1 cannot be told" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert said.endswith(
+        "nothing was checked: the only metric cannot be told; with --strict that is exit code 5"
+    )
+    assert "passed" not in said
+    assert "✓" not in said
     assert call("check", noisy[1], "--baseline", noisy[0], "--slower", "all=1%", "--strict").return_value == 5
 
 

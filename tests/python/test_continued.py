@@ -241,7 +241,7 @@ def test_the_promised_width_is_reached_by_the_promised_launches(had: int) -> Non
         said = more_text(wandering(seed, had))
         if said is None:
             continue
-        width, launches = re.findall(r"For ±([\d.]+) % it takes about .* --launches (\d+)", said)[0]
+        width, launches = re.findall(r", ±([\d.]+) % takes about .* --launches (\d+)", said)[0]
         reached.append(typical(wandering(seed, had + int(launches))) / (float(width) / 100))
     assert len(reached) >= 20
     assert 0.7 <= median(reached) <= 1.15
@@ -252,7 +252,7 @@ def test_no_run_promises_less_than_half_its_width() -> None:
     offers = {seed: text for seed, text in said.items() if text is not None}
     assert len(offers) >= 5
     for seed, text in offers.items():
-        width, launches = re.findall(r"For ±([\d.]+) % it takes about .* --launches (\d+)$", text)[0]
+        width, launches = re.findall(r", ±([\d.]+) % takes about .* --launches (\d+)$", text)[0]
         assert int(launches) <= 12
         assert float(width) / 100 >= 0.95 * typical(wandering(seed, 4)) / 2
 
@@ -261,6 +261,24 @@ def test_two_launches_promise_nothing() -> None:
     """Their intervals come from stretches of time, in which launches do not differ."""
     assert typical(wandering(1, 2)) > 0.01
     assert more_text(wandering(1, 2)) is None
+
+
+def test_where_half_of_the_intervals_say_nothing_no_offer_is_made_and_it_says_why() -> None:
+    def of(launches: int) -> Result:
+        points = [
+            examples.visited("tcp", size, 1000.0 * 40.0 ** (launch % 2), launch)
+            for launch in range(launches)
+            for size in (8, 64, 512)
+        ]
+        return Result(Reading(examples.run(*points, variants=["tcp"])), 0, Path("run.jsonl"), None)
+
+    four = of(4)
+    assert typical(four) > 1
+    said = "Of these launches nobody can say what more of them would bring: "
+    assert more_text(four) == f"{said}they lie too far apart."
+    wide = [examples.point("tcp", 8 << n, 1000.0, half_width=3.0) for n in range(3)]
+    alone = Result(Reading(examples.run(*wide)), 0, Path("run.jsonl"), None)
+    assert more_text(alone) == f"{said}there are too few."
 
 
 def test_a_continued_run_says_of_which_next_run_its_intervals_are() -> None:

@@ -276,6 +276,23 @@ def test_what_it_takes_is_a_complete_command_with_its_time(both: list[Run]) -> N
     assert variants.commands == ("netpipe run --continue after.jsonl --launches 12",)
 
 
+def test_what_takes_more_than_an_hour_is_not_offered(both: list[Run], tmp_path: Path) -> None:
+    """Of short runs: of one that took an hour itself ten times as much may be worth it."""
+    untold = Untold(0.03, 25.0)
+    needed = more([untold], both)
+    assert needed is not None
+    assert (needed.commands, needed.launches, needed.seconds) == ((), 0, None)
+    assert needed.sentence == (
+        "a limit of 3.0 % cannot be told here: it would take 4992 launches more (about 166 min 24 s)"
+    )
+    long = [continuable(noisy(seed), tmp_path / f"{seed}.jsonl", 3600.0) for seed in (1, 2)]
+    offered = more([Untold(0.03, 2.0)], long)
+    assert offered is not None
+    assert offered.seconds is not None
+    assert offered.seconds > 3600
+    assert offered.commands
+
+
 @pytest.mark.parametrize(
     ("untold", "change", "said"),
     [

@@ -63,7 +63,7 @@ def test_the_command_at_the_end_can_be_pasted(netpipe: Netpipe) -> None:
     report, more = said.out.splitlines()[-2:]
     assert "; netpipe report 'my run.jsonl' writes the report." in report
     first, _, command = more.partition(" more: netpipe ")
-    assert first.startswith("For ±")
+    assert first.startswith("If the machine stays like this, ±")
     *rest, launches = shlex.split(command)
     assert rest == ["run", "--continue", str(SPACED), "--launches"]
     assert netpipe(*rest, "1", fake="visits noisy").code == 0

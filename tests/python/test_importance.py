@@ -219,8 +219,37 @@ def test_warnings_speak_against_the_times_and_what_is_severe_comes_before_them()
     odd = believed(0.01, facts={"cpu.virtual.is_virtual": True, "cpu.frequency.governor": "powersave"})
     assert odd.endswith("; reasons for doubt: frequency governor and virtual machine (see netpipe doctor).")
     assert believed(0.01, facts={"clock.source": "hpet"}) == (
-        "Do not trust these numbers until this is fixed: slow clock source."
+        "Do not trust these numbers until this is fixed: slow clock source. They repeat to ±1.0 %: in 1 launch half of "
+        "the intervals are narrower."
     )
+
+
+def test_load_makes_times_wide_and_not_wrong() -> None:
+    """The sentence keeps how far they reach, and names the load once."""
+    busy = {"load.average_1": 17.2, "cpu.logical": 2, "load.other_busy_processes": 3}
+    assert believed(0.2, facts=busy) == (
+        "Trust these times to ±20 %: in 1 launch half of the intervals are narrower; reasons for doubt: load (see "
+        "netpipe doctor)."
+    )
+    assert believed(0.2, facts={"limits.cgroup.cpu_quota": 1.0, "pinning.count": 2}).startswith("Trust these")
+    shared = believed(0.2, facts={**busy, "pinning.count": 4, "pinning.sharing_cpu": 2})
+    assert shared.startswith(
+        "Do not trust these numbers until this is fixed: oversubscribed. They repeat to ±20 %"
+    )
+
+
+def test_the_load_is_the_worst_of_the_launches() -> None:
+    loads = ((1.2, 3), (5.3, 3), (9.0, 0), (2.0, 3))  # before the third one nobody else was at work
+    hosts = [
+        environment
+        for average, others in loads
+        for environment in examples.with_facts(
+            {"load.average_1": average, "cpu.logical": 2, "load.other_busy_processes": others}
+        ).environments
+    ]
+    made = Reading(examples.run(examples.point("tcp", 8, 1000.0), *hosts))
+    (load,) = [one for one in judge(made).findings if one.rule == "load"]
+    assert load.what.startswith("The load average of the last minute reached 5.3 on 2 processors: ")
 
 
 def test_the_floor_of_comparisons_is_said_where_it_was_measured() -> None:
@@ -239,9 +268,7 @@ def test_the_floor_of_comparisons_is_said_where_it_was_measured() -> None:
             for one in plan.variants
         ]
     said = trust(Reading(made), ())
-    assert said.endswith(
-        "; comparisons have a floor of 4.0 %, by which tcp differs from itself at most at nine in ten sizes."
-    )
+    assert said.endswith("; comparisons have a floor of 4.0 % (tcp beside itself, at nine in ten sizes).")
 
 
 def test_what_failed_for_one_variant_does_not_take_the_others_with_it() -> None:

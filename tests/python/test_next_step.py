@@ -61,6 +61,38 @@ def test_a_layer_that_sleeps_is_no_loss_of_a_copy_that_never_waits() -> None:
     assert not [one for one in latency if "over memcpy" in one]
 
 
+def test_numbers_that_are_wrong_or_say_nothing_have_no_headline() -> None:
+    """In a run that says not to trust it, or whose times are known to their order of magnitude, "pipe loses the most
+    throughput" and a next step were said all the same.
+    """
+    sound = both_chains({"sndbuf": "0"})
+    slow_clock = examples.with_facts({"clock.source": "hpet"}).environments
+    wrong = Reading(Run([*sound.run.plans, *sound.run.variants, *slow_clock, *sound.run.points]))
+    wide = Reading(
+        Run(
+            [
+                *sound.run.plans,
+                *sound.run.variants,
+                *sound.run.points,
+                *(
+                    examples.point("shm", 16 << place, 100.0, half_width=3.0, stop="budget")
+                    for place in range(20)
+                ),
+            ]
+        )
+    )
+    for reading, trust in ((wrong, "Do not trust"), (wide, "Trust these times to their order of magnitude")):
+        said = " ".join(summary(reading).split())
+        assert largest_losses(reading.losses), "which the losses alone would say"
+        assert trust in said
+        assert "adds the most" not in said
+        assert "Next step" not in said
+        written = Page(page(reading)).text
+        assert "adds the most" not in written
+        assert "no two that wait alike" not in written, "which is not why"
+        assert "Next step" not in written
+
+
 def test_what_the_blocking_chain_stands_on_is_in_the_table() -> None:
     (row,) = [line for line in summary(both_chains(), 120).splitlines() if "shm:wait=block" in line][:1]
     assert "30.1 µs" in row

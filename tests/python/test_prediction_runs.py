@@ -443,7 +443,7 @@ def test_what_is_lacking_goes_into_one_run_part_by_part(
         ([f"{SHM},ranks=4"], ["collective:what=barrier"], "8"),
     ]
     said = capsys.readouterr().err
-    assert "in 3 launches, at most" in said
+    assert "in 3 launches, about" in said
     assert "3 of 3: collective:what=barrier at 1 size on 4 ranks" in said
 
 

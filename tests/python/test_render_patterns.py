@@ -9,11 +9,13 @@ import re
 import pytest
 from synthetic import LAYERS, measure, pairs, patterned, ranks, run
 
+from netpipe.findings import examples
 from netpipe.reading import Reading
 from netpipe.reading.cells import slowest_cell, slowest_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import number, sweeps
 from netpipe.records import Cell, Run, Skipped
+from netpipe.render.terminal.points import print_points
 from netpipe.render.terminal.summary import console, print_summary
 
 SIZES = [8, 1024, 65536, 1 << 20]
@@ -46,6 +48,27 @@ def lost(size: int, share: float, launch: int = 0) -> Skipped:
     return Skipped(
         launch=launch, variant="shm", pattern="stream", size_bytes=size, reason=reason, measures=said
     )
+
+
+def test_a_size_that_one_launch_skipped_and_another_measured_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sentence said that 1 MiB was skipped, and the table of points had it."""
+    records = [
+        *(examples.visited("shm", 8, 100.0, launch) for launch in (0, 1)),
+        examples.visited("shm", 64, 200.0, 1),
+        *skipped(64, 128, pattern="pingpong", reason="too slow"),
+    ]
+    made = examples.run(*records, variants=["shm"])
+    said = one_line(summary(made, monkeypatch))
+    assert (
+        "Skipped 2 sizes from 64 B to 128 B of shm pingpong (64 B in some launches only): too slow." in said
+    )
+    stream = io.StringIO()
+    print_points(console(stream), Reading(made).curves)
+    lines = {" ".join(line.split()[:2]): line.rstrip() for line in stream.getvalue().splitlines()}
+    assert lines["8 B"].endswith(" 2 launches")
+    assert lines["64 B"].endswith(" 1 launch")
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,19 @@ from __future__ import annotations
 import io
 import random
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from netpipe.cli.run import unsettled_text
+from netpipe.cli.run import points_text, unsettled_text
 from netpipe.findings import NOTE, SEVERE, WARNING, examples
 from netpipe.findings.precision import judge
 from netpipe.reading import Reading
 from netpipe.records import Point, Run, Visits
 from netpipe.render.terminal.summary import print_summary
-from netpipe.session import unsettled
+from netpipe.session import Result, unsettled
 
 SIZES = (8, 64, 512, 4096)
 
@@ -98,6 +99,56 @@ def test_the_finding_counts_the_same_points() -> None:
     (found,) = judge(Reading(run))
     assert found.evidence["missed"].value == unsettled(Reading(run))
     assert found.what.startswith("No interval is within the target of ±1.0 %.")
+
+
+def test_intervals_wider_than_their_medians_are_called_so() -> None:
+    """Not "half of them within more than ±100 %"."""
+    points = [
+        examples.point("tcp", size, time, half_width=5.0, low_ns=time / 10, high_ns=time * 10, launch=launch)
+        for launch, time in enumerate((1.0, 1000.0, 1e6))
+        for size in (8, 64)
+    ]
+    result = Result(Reading(examples.run(*points)), 0, Path("run.jsonl"), None)
+    assert "half of their intervals wider than ±100 %" in points_text(result)
+
+
+def test_the_end_of_one_launch_says_how_wide_its_intervals_are() -> None:
+    """Not "82 points, 0 of them settled"."""
+
+    def said(*widths: float) -> str:
+        points = [examples.point("tcp", 8 << n, 1000.0, half_width=width) for n, width in enumerate(widths)]
+        return points_text(Result(Reading(examples.run(*points)), 0, Path("run.jsonl"), None))
+
+    assert said(0.3) == "1 point, its interval within ±30 %, is in run.jsonl"
+    assert said(0.3, 0.1, 0.1) == "3 points, half of their intervals within ±10 %, are in run.jsonl"
+    assert said(0.005, 0.1, 0.1).startswith(
+        "3 points, 1 of them settled, half of their intervals within ±10 %, "
+    )
+    assert said(0.005, 0.005) == "2 points are in run.jsonl"
+
+
+def cause_of(*stops: str) -> tuple[str, str]:
+    """The cause and the remedy, of a run with one launch of points that ended so."""
+    points = [
+        examples.point("tcp", 8 << place, 1000.0, half_width=0.04, stop=stop)
+        for place, stop in enumerate(stops)
+    ]
+    (found,) = judge(Reading(examples.run(*points)))
+    return found.cause, found.remedy
+
+
+def test_the_cause_says_whether_time_or_samples_were_over() -> None:
+    over = "The time for a point was over before its interval was narrow enough."
+    assert cause_of("budget", "budget")[0] == over
+    assert cause_of("limit", "limit") == (
+        "The point had all the samples that a launch takes (65536).",
+        "more --launches, or a quieter machine (netpipe doctor)",
+    )
+    assert cause_of("budget", "limit", "limit")[0] == (
+        "Of the launches of these points, by why they ended: the time was over before the interval was narrow enough "
+        "(1 time) and the point had all the samples that a launch takes (65536) (2 times)."
+    )
+    assert cause_of("interrupted")[0] == over
 
 
 @pytest.mark.parametrize(

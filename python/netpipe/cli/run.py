@@ -171,9 +171,10 @@ def planned(given: Mapping[str, Any]) -> Session:
 
 
 def points_text(result: Result) -> str:
-    """30 points, 28 of them settled, are in FILE; or 30 points of 4 launches, half of their intervals within ±5.0 %,
-    are in FILE (the same half as that of the finding target-missed). A continued run has intervals for another one of
-    as many launches; what they are for one of as few as the first command had stands beside.
+    """30 points are in FILE, where one launch settled all; 30 points, 28 of them settled, half of their intervals
+    within ±0.9 %, are in FILE; or 30 points of 4 launches, half of their intervals within ±5.0 %, are in FILE (the same
+    half as that of the finding target-missed). A continued run has intervals for another one of as many launches; what
+    they are for one of as few as the first command had stands beside.
     """
     from netpipe.units import counted, width_text
 
@@ -182,11 +183,13 @@ def points_text(result: Result) -> str:
     launches = len({point.launch for point in result.run.points})
     settled = sum(point.converged is True for point in points)
     widths = reading.half_widths.tolist()
-    if launches > 1 and widths:
+    if widths and (launches > 1 or settled < len(points)):
         typical = median(widths)
         within = f"within {width_text(typical)}" if typical <= 1 else "wider than ±100 %"
         within += _of_the_command(result.run, points, typical)
-        which = f" of {launches} launches, half of their intervals {within},"
+        of = f" of {launches} launches" if launches > 1 else f", {settled} of them settled" if settled else ""
+        whose = "half of their intervals" if len(points) > 1 else "its interval"
+        which = f"{of}, {whose} {within},"
     else:
         which = "" if settled == len(points) else f", {settled} of them settled,"
     return f"{counted(len(points), 'point')}{which} {'is' if len(points) == 1 else 'are'} in {result.path}"
@@ -233,16 +236,21 @@ def unsettled_text(reading: Reading) -> str:
 
 
 def more_text(result: Result) -> str | None:
-    """What narrower intervals would take, and the command, with nothing behind it: it is there to be copied."""
+    """What narrower intervals would take, and the command, with nothing behind it: it is there to be copied. Where
+    half of the intervals say nothing, why that cannot be told.
+    """
     from netpipe.findings.experiments import going_on
-    from netpipe.reading.blocks.more import offer
+    from netpipe.reading.blocks.more import no_offer, offer
     from netpipe.units import span_text, width_text
 
-    offered = offer(result.run, result.reading.half_widths.tolist())
+    widths = result.reading.half_widths.tolist()
+    if why := no_offer(result.run, widths):
+        return f"Of these launches nobody can say what more of them would bring: {why}."
+    offered = offer(result.run, widths)
     if offered is None or result.path is None:
         return None
     return (
-        f"For {width_text(offered.width)} it takes about {span_text(offered.seconds)} more: "
+        f"If the machine stays like this, {width_text(offered.width)} takes about {span_text(offered.seconds)} more: "
         f"{going_on.command(result.path, offered.launches)}"
     )
 

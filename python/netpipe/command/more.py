@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from netpipe.records import Run
 
 ROOM = 1 + 1 / RUNS_APART  # a limit over how far an interval may reach that tells it
+MOST_S, MOST_TIMES = (
+    3600.0,
+    10.0,
+)  # an offer may take an hour, or ten times the runs: nobody takes a longer one
 MOST_LAUNCHES = 10_000  # that `netpipe run --launches` takes
 
 
@@ -92,6 +96,11 @@ def more(
             seconds += launches * whole / _launches(of) if whole else math.nan
     time = None if math.isnan(seconds) else seconds
     about = f" (about {span_text(time)})" if time else ""
+    spent = sum(of.end.seconds or 0.0 for of in (run, base) if of is not None and of.end)
+    if time is not None and time > max(MOST_S, MOST_TIMES * spent):
+        takes = f"{counted(sum(needed), 'launch', 'launches')} more{about}"
+        sentence = f"a limit of {percent_text(widest.limit)} cannot be told here: it would take {takes}"
+        return More(widest.limit, (), 0, None, sentence)
     sentence = (
         f"to tell a limit of {percent_text(widest.limit)} takes {counted(sum(needed), 'launch', 'launches')} more"
         f"{about}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from netpipe.findings import AS_RECORDED, NOTE, SEVERE, WARNING, Finding, Quantity, again, examples, rule
@@ -13,11 +13,17 @@ from netpipe.reading import Reading
 from netpipe.reading.blocks.more import offer
 from netpipe.reading.curves import target_of
 from netpipe.records import Run
-from netpipe.units import percent_text, size_text, width_text
+from netpipe.units import capital, counted, listed, percent_text, size_text, width_text
 
 WIDE = 0.2  # intervals that are usually wider than this are a warning
 USELESS = 1.0  # and than this, severe: such times say less than they seem to
 TARGET_MISSED = "target-missed"
+# How a point may end in a launch -> what that says of an interval that is not within the target.
+WHY = {
+    "budget": "the time was over before the interval was narrow enough",
+    "limit": "the point had all the samples that a launch takes (65536)",
+    "precision": "the launch had reached the target, and launches differ by more",
+}
 
 
 @rule(TARGET_MISSED, "Target missed", needs=("points",))
@@ -58,6 +64,10 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what += f" The widest interval is that of {place}, {width_text(worst.worst_half_width)}."
         evidence["widest_half_width"] = Quantity(worst.worst_half_width, "1")
     more = _more(reading)
+    stops = _stops(reading)
+    remedy = "more launches (netpipe run --continue)" if more else "a larger --budget"
+    if not more and stops and set(stops) <= {"limit", "precision"}:
+        remedy = "more --launches"
     yield Finding(
         severity=_severity(typical or 0.0),
         variant=worst.variant,
@@ -66,11 +76,35 @@ def judge(reading: Reading) -> Iterator[Finding]:
         what=what,
         evidence=evidence,
         certainty=AS_RECORDED,
-        cause="The time for a point was over before its interval was narrow enough.",
-        remedy=f"{'more launches (netpipe run --continue)' if more else 'a larger --budget'}, or a quieter machine "
-        "(netpipe doctor)",
+        cause=_cause(stops),
+        remedy=f"{remedy}, or a quieter machine (netpipe doctor)",
         experiment=more or _longer(reading),
     )
+
+
+def _stops(reading: Reading) -> Counter[str]:
+    """Why the points that are not within the target ended, in each of their launches; of what is recorded."""
+    return Counter(
+        one.stop
+        for curve in reading.curves
+        for settled, launches in zip(curve.points.converged, curve.points.by_launch, strict=True)
+        if settled is False
+        for one in launches
+        if one.stop
+    )
+
+
+def _cause(stops: Mapping[str, int]) -> str:
+    """With counts where not all of them ended for the same reason. After an interruption or an error another finding
+    speaks.
+    """
+    known = {stop: stops[stop] for stop in WHY if stops.get(stop)}
+    if set(known) <= {"budget"}:
+        return "The time for a point was over before its interval was narrow enough."
+    if len(known) == 1:
+        return f"{capital(WHY[next(iter(known))])}."
+    each = listed(f"{WHY[stop]} ({counted(count, 'time')})" for stop, count in known.items())
+    return f"Of the launches of these points, by why they ended: {each}."
 
 
 def _severity(typical: float) -> str:

@@ -43,13 +43,17 @@ def _with_loss(reason: str, several: list[SkippedRecord]) -> str:
 @rule("not-measured", "Not measured")
 def judge(reading: Reading) -> Iterator[Finding]:
     """One finding for each reason and the sizes to which it applies."""
-    names: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    names: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[str]] = {}
+    known = {(point.variant, point.pattern, point.size_bytes) for point in reading.run.points}
     for (variant, pattern, reason), sizes in left_out(reading.run).items():
-        names.setdefault((reason, sizes), []).append(f"{variant} {pattern}" if pattern else variant)
-    for (reason, sizes), several in names.items():
+        there = tuple(size for size in sizes if (variant, pattern, size) in known)
+        names.setdefault((reason, sizes, there), []).append(f"{variant} {pattern}" if pattern else variant)
+    for (reason, sizes, there), several in names.items():
+        # What one launch skipped another one may have measured.
+        some = f" ({sizes_text(there)} in some launches only)" if there else ""
         yield Finding(
             severity=NOTE,
-            what=f"Skipped {f'{sizes_text(sizes)} of ' if sizes else ''}{listed(several)}: {reason}.",
+            what=f"Skipped {f'{sizes_text(sizes)} of ' if sizes else ''}{listed(several)}{some}: {reason}.",
             evidence={"curves": Quantity(len(several), "curves"), "sizes": Quantity(len(sizes), "sizes")},
             certainty=AS_RECORDED,
         )

@@ -12,6 +12,7 @@ from netpipe.reading.estimate import Estimate
 from netpipe.reading.losses import Loss, SizeLoss
 from netpipe.units import (
     UNKNOWN,
+    digits,
     limits_text,
     listed,
     percent_text,
@@ -29,20 +30,17 @@ ROUGHLY = "~"  # before a value without an interval, and a peak with a wide one
 
 
 def loss_sentence(loss: Loss) -> str:
-    """What a layer loses of the one below, without its name: how much slower it is, and how much it keeps."""
+    """What a layer loses of the one below, without its name: how much slower it is, and how much it keeps. What the
+    tables call undecided is undecided here, and a number has its interval.
+    """
     parts = []
     if loss.small is not None:
-        added = loss.small.added_ns.value
-        what = (
-            f"{time_text(abs(added))} {'more' if added > 0 else 'less'} ({times_text(loss.small.times.value)})"
-            if loss.small.seen
-            else _no_difference(loss.small)
-        )
-        parts.append(f"{what} at {size_text(loss.small.size_bytes)}")
+        parts.append(f"{_slower(loss.small)} at {size_text(loss.small.size_bytes)}")
     if loss.large is not None:
         kept = loss.large.kept
         what = (
-            f"{'keeps' if kept.value < 1 else 'reaches'} {percent_text(kept.value)} of its throughput"
+            f"{'keeps' if kept.value < 1 else 'reaches'} {percent_text(kept.value)} "
+            f"({limits_text(kept.low, kept.high, percent_text)}) of its throughput"
             if loss.large.seen
             else _no_difference(loss.large)
         )
@@ -53,6 +51,25 @@ def loss_sentence(loss: Loss) -> str:
     return text + "."
 
 
+def _slower(small: SizeLoss) -> str:
+    """2.14 µs ±4 % more, and how many times as long; where the interval of the time is wide ~2.14 µs more."""
+    if not small.seen:
+        return _no_difference(small)
+    added, times = small.added_ns, small.times
+    half = half_width(added)
+    time = time_text(abs(added.value))
+    what = f"{time} {width_text(half)}" if half <= 1 else f"{ROUGHLY}{time}"
+    return (
+        f"{what} {'more' if added.value > 0 else 'less'}, "
+        f"{times_text(times.value)} ({limits_text(times.low, times.high, digits)})"
+    )
+
+
+def half_width(added: Estimate) -> float:
+    """Half of the interval of what a layer adds, over that."""
+    return (added.high - added.low) / 2 / abs(added.value) if added.value else math.inf
+
+
 def added_text(small: SizeLoss | None) -> str:
     """+2.14 µs ±4 %: what a layer adds to the time of the one below, and half of its interval."""
     if small is None:
@@ -60,7 +77,7 @@ def added_text(small: SizeLoss | None) -> str:
     added = small.added_ns
     text = f"{'+' if added.value >= 0 else '-'}{time_text(abs(added.value))}"
     if small.seen and added.value:
-        half = (added.high - added.low) / 2 / abs(added.value)
+        half = half_width(added)
         text += f" {width_text(half)}" if half <= 1 else " > ±100 %"  # a column of a table, which is narrow
     return compared_text(small.times, text)
 
@@ -97,14 +114,18 @@ def compared_text(ratio: Estimate, text: str) -> str:
         return ROUGHLY + text.partition(" [")[0]
     if not ratio.covers(1):
         return text
-    most = max(ratio.high, 1 / ratio.low) - 1
-    return f"same ±{percent_text(most)}" if most <= SAME_WITHIN else UNDECIDED
+    return f"same ±{percent_text(_excluded(ratio))}" if _decided(ratio) else UNDECIDED
 
 
 def _no_difference(size: SizeLoss) -> str:
     if not size.times.known:
         return "too few samples to compare"
-    return f"no difference above {percent_text(_excluded(size.times))}"
+    return f"no difference above {percent_text(_excluded(size.times))}" if _decided(size.times) else UNDECIDED
+
+
+def _decided(ratio: Estimate) -> bool:
+    """Of an interval that contains 1: does it exclude a large difference?"""
+    return _excluded(ratio) <= SAME_WITHIN
 
 
 def _excluded(ratio: Estimate) -> float:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from netpipe.findings import CURVES, Finding, rules
+from netpipe.findings.trust import tells
 from netpipe.reading import Reading
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.layers import SEARCHED_IF_ASKED
@@ -15,8 +16,10 @@ from netpipe.render.losses import costliest
 
 def next_step(reading: Reading, findings: Sequence[Finding]) -> str | None:
     """A command for the first layer that the headline names and for which no finding about curves has a remedy that the
-    summary shows; None if all have one, or have no settings to search.
+    summary shows; None if all have one, or have no settings to search, and where the run tells no headline.
     """
+    if not tells(reading, findings):
+        return None
     known = rules()
     mended = {
         found.variant

@@ -176,7 +176,8 @@ def answer(summary: Summary, idle: bool) -> str:
         time = summary.latency_ns
         loose = time.known and time.half_width > WIDE
         limits = f" ({limits_text(time.low, time.high, time_text)})" if loose else ""
-        parts.append(f"{time_text(time.value)}{limits} for {size_text(summary.latency_size_bytes)}")
+        mark = "" if time.known else ROUGHLY
+        parts.append(f"{mark}{time_text(time.value)}{limits} for {size_text(summary.latency_size_bytes)}")
     if summary.peak_bytes_per_s is not None:
         peak = rate_text(summary.peak_bytes_per_s.value)
         if rough(summary.peak_bytes_per_s):
@@ -192,13 +193,16 @@ def answer(summary: Summary, idle: bool) -> str:
 
 
 def rough(rate: Estimate) -> bool:
-    """Is a rate known so little that those of other sizes may be as high?"""
-    return rate.known and rate.half_width > UNSETTLED
+    """Is a rate known so little that those of other sizes may be as high? Nothing is known of one without interval."""
+    return not rate.known or rate.half_width > UNSETTLED
 
 
 def sizes_of_peak(summary: Summary) -> tuple[int | None, float | None, int | None]:
-    """The size of the peak, n½ and the knee. Of a peak with a wide interval none is known."""
+    """The size of the peak, n½ and the knee. Of a peak with a wide interval, or none, they are not known; of an
+    imported curve they are those of its numbers, which never have any.
+    """
     peak = summary.peak_bytes_per_s
-    if peak is not None and rough(peak):
+    imported = summary.converged is None
+    if peak is not None and rough(peak) and (peak.known or not imported):
         return None, None, None
     return summary.peak_size_bytes, summary.half_size_bytes, summary.knee_size_bytes

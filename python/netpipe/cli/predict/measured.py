@@ -151,7 +151,7 @@ def _announce(todo: Sequence[tuple[Part, Session]], names: Sequence[str], times:
 
     curves = sum(len(one.variants) * len(one.patterns) for one, _ in todo)
     seconds = [session.longest_s for _, session in todo]
-    longest = "" if None in seconds else f", at most {span_text(sum(filter(None, seconds)))}"
+    longest = "" if None in seconds else f", about {span_text(sum(filter(None, seconds)))}"
     launched = f"in {counted(times, 'launch', 'launches')}"
     say(f"measuring {counted(curves, 'curve')} over {', '.join(names)} {launched}{longest}")
 

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from netpipe.findings import SEVERE, WARNING, Quantity
 from netpipe.findings.machine import Advice, Facts, machine_rule
 from netpipe.findings.machine.placement import ranks
 from netpipe.units import counted
+
+if TYPE_CHECKING:
+    from netpipe.records import Run
 
 LOADED = 0.5  # of the processors
 
@@ -35,6 +41,26 @@ def quota(facts: Facts) -> Advice | None:
     )
 
 
+def _too_much(facts: Facts) -> bool:
+    average, processors = facts.number("load.average_1"), facts.number("cpu.logical")
+    if average is None or not processors or average <= LOADED * processors:
+        return False
+    # The average decays slowly: with nobody else at work now, it remembers our own last measurement.
+    return facts.number("load.other_busy_processes") != 0
+
+
+def worst_load(run: Run) -> Mapping[str | None, Mapping[str, float]]:
+    """The largest load average of those launches before which others were at work, by host."""
+    found: dict[str | None, dict[str, float]] = {}
+    for environment in run.environments:
+        facts = Facts(environment.facts)
+        if _too_much(facts):
+            average = facts.number("load.average_1") or 0.0
+            so_far = found.setdefault(environment.host, {"worst": 0.0})
+            so_far["worst"] = max(so_far["worst"], average)
+    return found
+
+
 @machine_rule(
     "load",
     "Load",
@@ -42,17 +68,19 @@ def quota(facts: Facts) -> Advice | None:
     needs=("load.average_1",),
     fires={"load.average_1": 6.0, "cpu.logical": 8, "load.other_busy_processes": 3},
     silent={"load.average_1": 4.0, "cpu.logical": 8, "load.other_busy_processes": 3},
+    of_run=worst_load,
 )
 def loaded(facts: Facts) -> Advice | None:
     """The load average of a minute is above half the processors, and others want to run now too."""
-    average, processors = facts.number("load.average_1"), facts.number("cpu.logical")
-    if average is None or not processors or average <= LOADED * processors:
+    worst, processors = facts.number("run.worst"), facts.number("cpu.logical")
+    average = facts.number("load.average_1")
+    if not _too_much(facts) or average is None or processors is None:
         return None
-    # The average decays slowly: with nobody else at work now, it remembers our own last measurement.
-    if facts.number("load.other_busy_processes") == 0:
-        return None
+    said = f"is {average:.1f}"
+    if worst is not None and worst > average:
+        average, said = worst, f"reached {worst:.1f}"
     return Advice(
-        f"The load average of the last minute is {average:.1f} on {counted(int(processors), 'processor')}: other work "
+        f"The load average of the last minute {said} on {counted(int(processors), 'processor')}: other work "
         "takes time and cache from what is measured.",
         "list what runs with: top -o %CPU; wait until it has ended, or use a machine of your own",
         {"load_average": Quantity(average, "tasks"), "processors": Quantity(processors, "processors")},

@@ -45,6 +45,14 @@ def offer(run: Run, half_widths: Sequence[float]) -> Offer | None:
     return Offer(more, more * run.end.seconds / launches, width) if width <= LEAST_WORTH else None
 
 
+def no_offer(run: Run, half_widths: Sequence[float]) -> str | None:
+    """Why nobody can say what more launches of a run would bring whose intervals say nothing; None for other runs."""
+    if not half_widths or median(half_widths) <= MOST_NARROWER * LEAST_WORTH:
+        return None
+    few = len({point.launch for point in run.points}) < FEWEST_LAUNCHES
+    return "there are too few" if few else "they lie too far apart"
+
+
 def more_launches(launches: int, narrower: float) -> int:
     """How many launches a run that has so many needs beside them for intervals that are `narrower` times as narrow."""
     return math.ceil(launches * (narrower**2 - 1))

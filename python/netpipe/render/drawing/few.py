@@ -14,7 +14,8 @@ import numpy as np
 
 from netpipe.reading.curves import Curve, CurvePoints
 from netpipe.reading.measures import TYPICAL_BYTES, nearest_place
-from netpipe.reading.summary import latency_place, peak_place
+from netpipe.reading.models.peak import peak_place
+from netpipe.reading.summary import latency_place
 
 ALL_UP_TO = 240  # curves: a run with more is drawn in part
 MOST_CURVES = 48  # of such a run: nobody tells more apart

@@ -17,7 +17,7 @@ import msgspec
 
 from netpipe.findings import Judgement, judge
 from netpipe.findings.machine_state import state_sentences
-from netpipe.findings.trust import trust
+from netpipe.findings.trust import tells, trust
 from netpipe.reading import Reading
 from netpipe.reading.curves import WIDE
 from netpipe.reading.summary import Summary
@@ -138,7 +138,9 @@ def points_remark(reading: Reading) -> str:
 def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str, Any]:
     (reading,) = scope.readings
     run, lost = reading.run, reading.losses
-    largest, *others = largest_of_each_kind(lost) or ((),)
+    can_tell = tells(reading, judgement.findings)
+    told = largest_of_each_kind(lost) if can_tell else ()
+    largest, *others = told or ((),)
     several = len(reading.patterns) > 1
     skipped, errors = page_tables.problem_tables(run)
     shown = _Shown(scope)
@@ -165,6 +167,7 @@ def _content(scope: Scope, title: str | None, judgement: Judgement) -> dict[str,
         "when": when(run),
         "left_out": shown.sentence(),
         "largest": largest,
+        "tells": can_tell,
         "other_largest": list(chain.from_iterable(others)),
         "next_step": next_step(reading, judgement.findings),
         "trust": trust(reading, judgement.findings),

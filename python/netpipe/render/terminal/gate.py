@@ -77,6 +77,13 @@ def print_gate(
         print_differences(out, differences, paces)
     if failed:
         print_paragraph(out, "✗", "bold red", f"failed: {counted(len(failed), 'metric')}")
+    elif undecided and undecided == len(every):
+        none = (
+            "the only metric cannot be told" if undecided == 1 else f"none of {undecided} metrics can be told"
+        )
+        print_paragraph(
+            out, "!", "bold yellow", f"nothing was checked: {none}; with --strict that is exit code 5"
+        )
     else:
         print_paragraph(
             out, "✓", "bold", f"passed: {counts[Result.PASSED]} of {counted(len(every), 'metric')}"

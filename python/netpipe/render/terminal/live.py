@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from netpipe.events import Pass, Progress, Ready
-from netpipe.units import counted, percent_text, rate_text, span_text, time_text
+from netpipe.units import capped_percent_text, counted, percent_text, rate_text, span_text, time_text
 from netpipe.units import launch_text as nth_launch_text
 
 if TYPE_CHECKING:
@@ -55,12 +55,13 @@ class Silent:
 
 
 class Counts:
-    """The points of one launch that are sampled, and those that are settled."""
+    """The points of one launch that are sampled, those that are settled, and how wide their intervals are."""
 
     def __init__(self) -> None:
         self._launch = -1
         self.sampled: set[Key] = set()
         self.settled: set[Key] = set()
+        self._widths: dict[Key, float] = {}
 
     def add(self, progress: Progress) -> None:
         from netpipe.records import Point, Sample
@@ -71,24 +72,38 @@ class Counts:
                     self._launch = record.launch
                     self.sampled.clear()
                     self.settled.clear()
+                    self._widths.clear()
                 key = (record.variant, record.pattern, record.size_bytes)
                 self.sampled.add(key)
-                if isinstance(record, Point) and record.converged:
-                    self.settled.add(key)
+                if isinstance(record, Point):
+                    if record.converged:
+                        self.settled.add(key)
+                    if record.half_width is not None:
+                        self._widths[key] = record.half_width
 
     def text(self, total: int) -> str:
-        """12 points: 10 sampled, 3 settled"""
-        return f"{counted(total, 'point')}: {len(self.sampled)} sampled, {len(self.settled)} settled"
+        """12 points: 10 sampled, 3 settled. `total`: those that are wanted. One that was sampled is a point too when it
+        is wanted no longer, as a neighbour has told enough.
+        """
+        sampled = len(self.sampled)
+        width = f", typical ± {capped_percent_text(median(self._widths.values()))}" if self._widths else ""
+        return (
+            f"{counted(max(total, sampled), 'point')}: {sampled} sampled, {len(self.settled)} settled{width}"
+        )
 
 
 def elapsed_text(event: Pass) -> str:
-    """27 of at most 41 s"""
+    """27 of about 41 s; once the budgets of all curves are spent 44 s, over the budget: slow sizes. These still take
+    their first visits.
+    """
     if event.left_s is None:
         return span_text(event.elapsed_s)
-    whole = span_text(event.elapsed_s + event.left_s)
     elapsed = span_text(event.elapsed_s)
+    if not event.left_s:
+        return f"{elapsed}, over the budget: slow sizes" if event.done < event.total else elapsed
+    whole = span_text(event.elapsed_s + event.left_s)
     number, _, unit = elapsed.rpartition(" ")
-    return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of at most {whole}"
+    return f"{number if whole.endswith(f' {unit}') and 'min' not in whole else elapsed} of about {whole}"
 
 
 def launch_text(progress: Progress) -> str:
@@ -115,7 +130,7 @@ class Lines:
             launch = f"{launch_text(progress)}: " if several else ""
             self._say(
                 f"{launch}{counted(event.variants, 'variant')}, {counted(event.points or 0, 'point')}, "
-                f"at most {span_text(event.budget_s)}"
+                f"about {span_text(event.budget_s)}"
             )
         elif (
             isinstance(event, Pass)

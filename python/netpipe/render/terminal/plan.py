@@ -80,6 +80,8 @@ def _settings(plan: Plan, answer: Mapping[str, Any], launches: int) -> list[tupl
     seconds = answer.get("expected_s")
     if seconds:  # none where the worker cannot tell, 0 where all is skipped
         several = f" in {launches} launches" if launches > 1 else ""
-        longest = span_text(seconds * launches)
-        lines.append(("time", f"at most {longest}{several}; less where the target is reached sooner"))
+        lines.append(
+            ("time", f"about {span_text(seconds * launches)} of measuring{several}, and starting the ranks;")
+        )
+        lines.append(("", "less where the target is reached sooner, more for the first visits of slow sizes"))
     return lines

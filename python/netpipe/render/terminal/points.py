@@ -23,7 +23,7 @@ from rich.style import Style
 from netpipe.escapes import printable
 from netpipe.render.export.whole import rows as rows_of
 from netpipe.render.terminal.rows import GAP
-from netpipe.units import UNKNOWN, capped_percent_text, rate_text, size_text, time_text
+from netpipe.units import UNKNOWN, capped_percent_text, counted, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
     from netpipe.reading.curves import Curve
@@ -67,6 +67,7 @@ def print_points(out: Console, curves: Iterable[Curve]) -> None:
 
 def _rows(curve: Curve) -> Iterator[Row]:
     """One row a size with the interval of the whole run; for older runs one for each launch."""
+    most = max(map(len, curve.points.by_launch), default=0)
     for at, point, of_run in rows_of(curve):
         launches = len(at.by_launch)
         numbers = (
@@ -83,7 +84,7 @@ def _rows(curve: Curve) -> Iterator[Row]:
         if curve.one_state:  # what the worker recorded besides the visits is of all states
             yield numbers, "not in this state" if at.apart else "", None
         elif of_run:
-            words = [f"{launches} launches"] if launches > 1 else []
+            words = [counted(launches, "launch", "launches")] if most > 1 else []
             yield numbers, ", ".join([*words, *(["verified"] if point.verified_bytes else [])]), None
         else:
             yield numbers, _words(point, launches > 1), point.converged

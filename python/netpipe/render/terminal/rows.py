@@ -232,12 +232,12 @@ def says_nothing(estimate: Estimate) -> bool:
 
 
 def interval_text(estimate: Estimate | None) -> str:
-    """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; without limits if there are none, and "~24.1 µs" where they say
-    nothing and would widen the table.
+    """Nanoseconds in one unit: "24.1 [23.9 24.3] µs"; "~24.1 µs" without limits, and where they say nothing and would
+    widen the table.
     """
     if estimate is None:
         return UNKNOWN
-    if says_nothing(estimate):
+    if not estimate.known or says_nothing(estimate):
         return f"~{time_text(estimate.value)}"
     return bracketed_text(estimate.value, estimate.low, estimate.high, TIME_STEPS, "ns")
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from netpipe import theory
 from netpipe.findings import judge
 from netpipe.findings.experiments.outcomes import withdrawn_text
-from netpipe.findings.trust import trust
+from netpipe.findings.trust import tells, trust
 from netpipe.reading.across.merge import name_of
 from netpipe.reading.measures import typical_sizes
 from netpipe.reading.sweeps import PatternSettings, number, setting_text
@@ -127,7 +127,8 @@ def print_summary(out: Console, reading: Reading) -> None:
     found = judgement.findings
     several_hosts = len(reading.hosts) > 1
     trusted = trust(reading, found)
-    answers = [*largest_losses(reading.losses), *filter(None, (next_sentence(reading, found), trusted))]
+    largest = largest_losses(reading.losses) if tells(reading, found) else ()
+    answers = [*largest, *filter(None, (next_sentence(reading, found), trusted))]
     verdicts = verdict_sentences(reading.verdicts)
     if answers or verdicts or found or judgement.withdrawn:
         out.print()
@@ -251,7 +252,7 @@ def _saturation(summary: Summary, fit: Fit | None) -> tuple[str, str]:
     size = size_text(knee)
     if rate is None:
         return size, UNKNOWN
-    return size, (ROUGHLY if not rate.known or rough(rate) else "") + rate_text(rate.value)
+    return size, (ROUGHLY if rough(rate) or not peak.known else "") + rate_text(rate.value)
 
 
 def print_losses(out: Console, losses: Sequence[Loss], settings: PatternSettings | None) -> None:
