@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from netpipe.records import Run
 
 ROOM = 1 + 1 / RUNS_APART  # a limit over how far an interval may reach that tells it
-MOST_S, MOST_TIMES = (
-    3600.0,
-    10.0,
-)  # an offer may take an hour, or ten times the runs: nobody takes a longer one
+# An offer may take an hour, or ten times as long as the runs: nobody takes a longer one.
+MOST_S, MOST_TIMES = 3600.0, 10.0
 MOST_LAUNCHES = 10_000  # that `netpipe run --launches` takes
 
 

@@ -32,9 +32,8 @@ class Summary:
     latency_size_bytes: int | None
     peak_bytes_per_s: Estimate | None
     peak_size_bytes: int | None
-    half_size_bytes: (
-        float | None
-    )  # n½: from here half of the peak is reached; interpolated over log size. See `bent`
+    # n½: from here half of the peak is reached; interpolated over log size. None also where the curve was not `bent`
+    half_size_bytes: float | None
     # The smallest size with 90 % of the peak: where the curve saturates. None where half_size_bytes would be: the first
     # size is as fast, or the one before it is more than an octave away, between which the knee may be anywhere
     knee_size_bytes: int | None
