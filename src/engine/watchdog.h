@@ -42,7 +42,7 @@ class Watchdog {
   // Last words for standard error. where: "closing a variant".
   static std::string stuck_in(const char* where) {
     return std::string("netpipe-worker: a rank did not return in time from ") + where +
-           ", so its process has ended; on a busy machine a larger --timeout helps, or less beside it\n";
+           ", so its process has ended; on a busy machine, raise --timeout or end other programs\n";
   }
   // Why the flag rose, if it did. Lowers the flag; after an interrupt the next tick raises it again.
   static Cause disarm();

@@ -274,8 +274,8 @@ def test_where_half_of_the_intervals_say_nothing_no_offer_is_made_and_it_says_wh
 
     four = of(4)
     assert typical(four) > 1
-    said = "Of these launches nobody can say what more of them would bring: "
-    assert more_text(four) == f"{said}they lie too far apart."
+    said = "What more launches would bring cannot be estimated: "
+    assert more_text(four) == f"{said}these lie too far apart."
     wide = [examples.point("tcp", 8 << n, 1000.0, half_width=3.0) for n in range(3)]
     alone = Result(Reading(examples.run(*wide)), 0, Path("run.jsonl"), None)
     assert more_text(alone) == f"{said}there are too few."

@@ -198,7 +198,7 @@ TEST(Watchdog, NeverEndsAProcessInSilence) {
   const ssize_t n = read(ends[0], room.data(), room.size());
   EXPECT_EQ(std::string(room.data(), n > 0 ? static_cast<std::size_t>(n) : 0),
             "netpipe-worker: a rank did not return in time from what it waited for, so its process has ended; on a "
-            "busy machine a larger --timeout helps, or less beside it\n");
+            "busy machine, raise --timeout or end other programs\n");
 }
 
 // A module that keeps the watchdog's signal away: the kernel ends its process.

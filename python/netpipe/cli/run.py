@@ -245,7 +245,7 @@ def more_text(result: Result) -> str | None:
 
     widths = result.reading.half_widths.tolist()
     if why := no_offer(result.run, widths):
-        return f"Of these launches nobody can say what more of them would bring: {why}."
+        return f"What more launches would bring cannot be estimated: {why}."
     offered = offer(result.run, widths)
     if offered is None or result.path is None:
         return None

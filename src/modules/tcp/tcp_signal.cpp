@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wait=sigio: the kernel says by SIGIO (fcntl(2), O_ASYNC) that a socket has bytes or room, as MP_Lite had it (Turner,
 // Chen: Protocol-dependent message-passing performance on Linux clusters, 2002). While a rank is outside of its calls
-// and has transfers under way, the signal's handler moves them. Inside of a call it only notes that it came, and a rank
+// and has transfers under way, the signal's handler moves them. Inside a call it only notes that it came, and a rank
 // with nothing to do takes the next one with sigtimedwait(2).
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -50,7 +50,7 @@ def no_offer(run: Run, half_widths: Sequence[float]) -> str | None:
     if not half_widths or median(half_widths) <= MOST_NARROWER * LEAST_WORTH:
         return None
     few = len({point.launch for point in run.points}) < FEWEST_LAUNCHES
-    return "there are too few" if few else "they lie too far apart"
+    return "there are too few" if few else "these lie too far apart"
 
 
 def more_launches(launches: int, narrower: float) -> int:
